@@ -3,8 +3,9 @@
  *
  * A parser serves one direction of one connection, message after message. A head is parsed only when it is complete in one
  * piece: the caller keeps the bytes in one buffer and calls again with more. So every name and value is one slice of that
- * buffer and nothing is allocated per header. What is ambiguous is refused (contract §7): llhttp in strict mode, and our own
- * checks of the raw head on top (bare CR or LF, folding, versions, lengths, codings, Host, counts and sizes).
+ * buffer and nothing is allocated per header. What is ambiguous is refused (contract §7): by our own
+ * checks of the raw head (bare CR or LF, folding, versions, lengths, codings, Host, counts and sizes), and llhttp in strict mode
+ * must read the same fields out of it.
  *
  *     http_read_head → MORE … → HEAD → http_read_body → MORE … → END → http_next → http_read_head …
  *
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "proxy/buffer.h"
+#include "proxy/http_field.h"
 #include "proxy/problem.h"
 #include "proxy/span.h"
 
@@ -32,16 +34,14 @@ enum http_framing {
     HTTP_UNTIL_CLOSE, /* responses only */
 };
 
-struct http_field {
-    struct span name, value; /* as they came; value without surrounding white space */
-};
-
-#define HTTP_MAX_FIELDS 256 /* limits.headers may not exceed it */
+#define HTTP_MAX_FIELDS             256 /* limits.headers may not exceed it */
+#define HTTP_MAX_CONNECTION_OPTIONS 64  /* options in all Connection fields of a message: more is refused */
 
 struct http_message {
     /* request */
     enum http_method method_id;
-    struct span method, target; /* target as it came; of absolute-form only its origin-form ("/" where empty) */
+    struct span method, target; /* target as it came; of absolute-form only its origin-form: "/" where empty ("*" with OPTIONS),
+                                   and "?q" for "http://h?q", before which the writer puts the "/" */
     struct span path, query;    /* of the origin-form; query without "?"; has_query tells "?" with nothing from none */
     bool has_query;
     struct span host;           /* authority of absolute-form, else Host, as it came; empty: HTTP/1.0 without Host */
@@ -68,11 +68,16 @@ struct http_limits {
 
 struct http_parser *http_parser_new(enum http_kind kind, const struct http_limits *limits);
 void http_parser_free(struct http_parser *parser);
+/* From the next message on (reload). */
+void http_set_limits(struct http_parser *parser, const struct http_limits *limits);
+
+/* Is it in our own list of methods? CONNECT is not. For the configuration's check, too. */
+bool http_method_known(struct span method);
 
 enum http_head_verdict { HTTP_HEAD_MORE, HTTP_HEAD_READY, HTTP_HEAD_REFUSED };
 
 /*
- * `bytes` starts at the first byte of the message (one leading CRLF is skipped) and holds all that came so far. READY: *used
+ * `bytes` starts at the first byte of the message (one leading CRLF is skipped before a request) and holds all that came so far. READY: *used
  * is the head's length, *message is filled (its fields array belongs to the parser and lives until http_next). REFUSED:
  * *problem is the answer (responses: always PROBLEM_UPSTREAM_INVALID), http_refusal() says why in words; the parser is of no
  * further use. MORE is bounded by the limits: beyond them it is REFUSED. Scans each byte once.
@@ -84,7 +89,8 @@ const char *http_refusal(const struct http_parser *parser);
 /* Has any byte of a message been seen since http_next (a lone leading CRLF does not count). */
 bool http_started(const struct http_parser *parser);
 
-/* Responses: the request was HEAD, so no body follows. Call before http_read_head. */
+/* Responses: the request was HEAD, so no body follows. Call before http_read_head; it outlasts 1xx and ends with the final
+ * response. */
 void http_expect_no_body(struct http_parser *parser);
 
 enum http_body_verdict { HTTP_BODY_MORE, HTTP_BODY_END, HTTP_BODY_REFUSED };
