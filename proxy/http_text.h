@@ -58,9 +58,12 @@ static inline const char *http_find_control(const char *from, const char *end)
 /* May the text stand in a header field: no CR, LF, NUL (case H05: whatever we write or read back). */
 static inline bool http_field_text_clean(struct span text)
 {
-    const char *end = text.data + text.len;
+    const char *end;
 
-    for (const char *at = text.data; text.len && (at = http_find_control(at, end)) < end; at++)
+    if (text.len == 0)
+        return true;
+    end = text.data + text.len;
+    for (const char *at = text.data; (at = http_find_control(at, end)) < end; at++)
         if (*at == '\r' || *at == '\n' || *at == '\0')
             return false;
     return true;

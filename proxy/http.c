@@ -1,0 +1,186 @@
+/*
+ * http.c - the parser's life: one message after another of one direction of one connection.
+ *
+ * A head is scanned as it comes (http_scan.c); once its end is there, it is judged in one piece: fields, start line,
+ * framing, and llhttp as a second reader. The parser keeps offsets, never pointers, until then: the caller's memory may
+ * move. Invariant: a refused parser stays refused; the fields of a message live until http_next. Left out: memory of
+ * the bytes, timeouts, what becomes of a message.
+ */
+#include "proxy/http.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "proxy/http_grammar.h"
+#include "proxy/http_internal.h"
+
+/* Kept over http_next: a connection's usual messages need no memory of their own, and an idle one holds 1 KiB at most.
+ */
+#define FIELDS_KEPT 32
+
+struct http_parser *http_parser_new(enum http_kind kind, const struct http_limits *limits)
+{
+    struct http_parser *parser = NEW(struct http_parser);
+
+    parser->kind = kind;
+    http_set_limits(parser, limits);
+    parser->limits = parser->next_limits;
+    return parser;
+}
+
+void http_parser_free(struct http_parser *parser)
+{
+    if (!parser)
+        return;
+    free(parser->fields);
+    free(parser);
+}
+
+void http_set_limits(struct http_parser *parser, const struct http_limits *limits)
+{
+    assert(limits->headers <= HTTP_MAX_FIELDS);
+    parser->next_limits = *limits;
+}
+
+bool http_refuse(struct http_parser *parser, enum problem_code *problem, enum problem_code code, const char *why)
+{
+    parser->stage = STAGE_REFUSED;
+    parser->refusal = why;
+    if (problem)
+        *problem = parser->kind == HTTP_RESPONSES ? PROBLEM_UPSTREAM_INVALID : code;
+    return false;
+}
+
+const char *http_refusal(const struct http_parser *parser)
+{
+    return parser->refusal ? parser->refusal : "not refused";
+}
+
+bool http_started(const struct http_parser *parser)
+{
+    return parser->stage != STAGE_BEGIN;
+}
+
+void http_expect_no_body(struct http_parser *parser)
+{
+    assert(parser->kind == HTTP_RESPONSES);
+    parser->no_body_expected = true;
+}
+
+/* The head is complete: what does it say? */
+static bool judge(struct http_parser *parser, const char *bytes, size_t head_len, struct http_message *message,
+                  enum problem_code *problem)
+{
+    struct span head = {bytes + parser->start, head_len - parser->start};
+    struct http_facts facts;
+
+    *message = (struct http_message){.minor = parser->minor};
+    if (!http_split_fields(parser, bytes, head_len, &facts, problem))
+        return false;
+    message->fields = parser->fields;
+    message->field_count = parser->field_lines;
+    message->keep_alive_timeout = facts.keep_alive_timeout;
+    message->keep_alive = !facts.close && (parser->minor == 1 || facts.keep_alive);
+    message->upgrade = facts.upgrade && facts.connection_upgrade;
+    if (parser->kind == HTTP_REQUESTS) {
+        if (!http_judge_request(parser, bytes, &facts, message, problem))
+            return false;
+    } else if (!http_judge_response(parser, bytes, &facts, message, problem)) {
+        return false;
+    }
+    if (!http_grammar_agrees(parser->kind == HTTP_RESPONSES, head, parser->fields, parser->field_lines))
+        return http_refuse(parser, problem, PROBLEM_BAD_REQUEST, "malformed head");
+    return true;
+}
+
+enum http_head_verdict http_read_head(struct http_parser *parser, const char *bytes, size_t len, size_t *used,
+                                      struct http_message *message, enum problem_code *problem)
+{
+    assert(parser->stage < STAGE_HEAD_END);
+    if (!http_scan(parser, bytes, len, problem))
+        return HTTP_HEAD_REFUSED;
+    if (parser->stage != STAGE_HEAD_END)
+        return HTTP_HEAD_MORE;
+    if (!judge(parser, bytes, parser->scanned, message, problem))
+        return HTTP_HEAD_REFUSED;
+    *used = parser->scanned;
+    parser->framing = message->framing;
+    parser->remaining = message->framing == HTTP_LENGTH ? message->content_length : 0;
+    parser->stage = STAGE_BODY;
+    return HTTP_HEAD_READY;
+}
+
+void http_next(struct http_parser *parser)
+{
+    bool small = parser->capacity <= FIELDS_KEPT;
+
+    assert(parser->stage == STAGE_OVER);
+    if (!small)
+        free(parser->fields);
+    *parser = (struct http_parser){
+        .kind = parser->kind,
+        .limits = parser->next_limits,
+        .next_limits = parser->next_limits,
+        .no_body_expected = parser->no_body_expected && parser->interim,
+        .fields = small ? parser->fields : NULL,
+        .capacity = small ? parser->capacity : 0,
+    };
+}
+
+static char *place(char *at, struct span *span)
+{
+    if (span->len)
+        memcpy(at, span->data, span->len);
+    span->data = at;
+    return at + span->len;
+}
+
+void *http_message_copy(struct http_message *to, const struct http_message *from)
+{
+    size_t size = from->field_count * sizeof(struct http_field);
+    struct http_field *fields;
+    char *at;
+
+    size += from->method.len + from->target.len + from->path.len + from->query.len + from->host.len + from->reason.len;
+    for (size_t i = 0; i < from->field_count; i++)
+        size += from->fields[i].name.len + from->fields[i].value.len;
+    fields = must_allocate(malloc(size ? size : 1));
+    at = (char *)(fields + from->field_count);
+    *to = *from;
+    to->fields = fields;
+    at = place(at, &to->method);
+    at = place(at, &to->target);
+    at = place(at, &to->path);
+    at = place(at, &to->query);
+    at = place(at, &to->host);
+    at = place(at, &to->reason);
+    for (size_t i = 0; i < from->field_count; i++) {
+        fields[i] = from->fields[i];
+        at = place(at, &fields[i].name);
+        at = place(at, &fields[i].value);
+    }
+    assert(at == (char *)fields + size);
+    return fields;
+}
+
+const struct http_field *http_find(const struct http_message *message, struct span name)
+{
+    for (size_t i = 0; i < message->field_count; i++)
+        if (span_equal_nocase(message->fields[i].name, name))
+            return &message->fields[i];
+    return NULL;
+}
+
+size_t http_count(const struct http_message *message, struct span name)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < message->field_count; i++)
+        count += span_equal_nocase(message->fields[i].name, name);
+    return count;
+}
+
+size_t http_chunk_head(char out[HTTP_CHUNK_HEAD_MAX], size_t len)
+{
+    return (size_t)snprintf(out, HTTP_CHUNK_HEAD_MAX, "%zX\r\n", len);
+}
