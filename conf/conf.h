@@ -2,7 +2,8 @@
  * conf.h - the configuration, read, checked and complete (contract §3).
  *
  * A struct conf never changes after conf_load. Whoever uses it beyond a call holds a reference: requests keep the
- * configuration that they began with over a reload. All strings are owned by it. Durations are milliseconds, sizes bytes.
+ * configuration that they began with over a reload. All strings are owned by it. Durations are milliseconds, sizes
+ * bytes.
  */
 #pragma once
 
@@ -14,18 +15,24 @@
 
 #define CONF_FOREVER INT64_MAX
 
-/* ---- components (contract §3, "Components") ------------------------------------------------------------------------------ */
+/* ---- components (contract §3, "Components")
+ * ------------------------------------------------------------------------------ */
 
 enum component_kind {
-    COMPONENT_METHOD, COMPONENT_HOST, COMPONENT_PATH, COMPONENT_QUERY, COMPONENT_BODY,
-    COMPONENT_PATH_NAME,   /* path:NAME */
-    COMPONENT_QUERY_NAME,  /* query:NAME */
-    COMPONENT_HEADER,      /* header:NAME */
-    COMPONENT_COOKIE,      /* cookie:NAME */
-    COMPONENT_FORM,        /* form:NAME */
-    COMPONENT_JSON,        /* json:/POINTER (RFC 6901) */
-    COMPONENT_TLS_SUBJECT, COMPONENT_TLS_FINGERPRINT,
-    COMPONENT_LITERAL,     /* literal:TEXT */
+    COMPONENT_METHOD,
+    COMPONENT_HOST,
+    COMPONENT_PATH,
+    COMPONENT_QUERY,
+    COMPONENT_BODY,
+    COMPONENT_PATH_NAME,  /* path:NAME */
+    COMPONENT_QUERY_NAME, /* query:NAME */
+    COMPONENT_HEADER,     /* header:NAME */
+    COMPONENT_COOKIE,     /* cookie:NAME */
+    COMPONENT_FORM,       /* form:NAME */
+    COMPONENT_JSON,       /* json:/POINTER (RFC 6901) */
+    COMPONENT_TLS_SUBJECT,
+    COMPONENT_TLS_FINGERPRINT,
+    COMPONENT_LITERAL, /* literal:TEXT */
 };
 
 struct component {
@@ -41,16 +48,17 @@ struct component_list {
 /* True for those that need the body read: body, form:, json:. */
 bool component_needs_body(const struct component *component);
 
-/* ---- routes -------------------------------------------------------------------------------------------------------------- */
+/* ---- routes
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* One segment of match.path: an exact text (already normalised) or {name}. */
 struct conf_segment {
-    char *text;    /* the literal, or the name */
+    char *text; /* the literal, or the name */
     bool is_name;
 };
 
 struct conf_match {
-    char *host;      /* NULL: any. Lower case, default port removed. "*.example": host_wildcard, and host is ".example" */
+    char *host; /* NULL: any. Lower case, default port removed. "*.example": host_wildcard, and host is ".example" */
     bool host_wildcard;
     char **methods;  /* NULL-terminated */
     char *path_text; /* as written */
@@ -63,13 +71,18 @@ struct conf_match {
 /* One alternative of `key`. */
 struct conf_key {
     bool derived;
-    char *header;                  /* !derived: name of the header that carries the key */
-    struct component_list derive;  /* derived */
+    char *header;                 /* !derived: name of the header that carries the key */
+    struct component_list derive; /* derived */
 };
 
 enum conf_scope_kind { SCOPE_AUTO, SCOPE_COMPONENTS };
-enum conf_fingerprint_kind { FINGERPRINT_NONE, FINGERPRINT_BODY, FINGERPRINT_JSON, FINGERPRINT_COMPONENTS,
-                             FINGERPRINT_DEFAULT /* body for sent keys, none for derived ones */ };
+enum conf_fingerprint_kind {
+    FINGERPRINT_NONE,
+    FINGERPRINT_BODY,
+    FINGERPRINT_JSON,
+    FINGERPRINT_COMPONENTS,
+    FINGERPRINT_DEFAULT /* body for sent keys, none for derived ones */
+};
 enum conf_on_unknown { ON_UNKNOWN_REPORT, ON_UNKNOWN_RETRY, ON_UNKNOWN_PROBE };
 enum status_class { STATUS_COMPLETED, STATUS_RELEASE, STATUS_UNKNOWN };
 
@@ -108,9 +121,12 @@ struct conf_route {
     struct component *task; /* NULL: none */
     uint8_t digest[32];     /* of what identifies its actions: scope, key, on_mismatch, fingerprint (+ ignore) */
     int line;               /* where it stands in the file */
+    _Atomic unsigned char
+        warned; /* the one thing that changes: which warnings a first request has already given (bits) */
 };
 
-/* ---- upstreams ----------------------------------------------------------------------------------------------------------- */
+/* ---- upstreams
+ * ----------------------------------------------------------------------------------------------------------- */
 
 struct conf_upstream {
     char *name, *url;
@@ -118,14 +134,15 @@ struct conf_upstream {
     char *unix_path; /* http+unix: */
     char *host;      /* name or IP literal, without brackets; NULL with unix_path */
     uint16_t port;
-    char *authority; /* what an HTTP/1.0 request without Host gets: host[:port], "localhost" for a unix socket */
+    char *authority;   /* what an HTTP/1.0 request without Host gets: host[:port], "localhost" for a unix socket */
     char *host_header; /* NULL: pass; else the Host sent upstream */
     int64_t connect_timeout, send_timeout, response_timeout, outcome_timeout, stall_timeout, keepalive_idle;
     uint32_t keepalive;
     int line;
 };
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------ */
+/* ---- the rest
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct conf_listen {
     char *address; /* as written */
@@ -181,9 +198,9 @@ struct conf_overrides {
 typedef const char *conf_environment(void *arg, const char *name);
 
 /*
- * Reads `file` (NULL: no file; overrides->upstream must be set). All errors of the file are written to `messages`, one line
- * each as FILE:LINE:COLUMN: error: …, warnings likewise; NULL is returned if there was an error. The caller drops the result
- * with conf_unref. Resolves no host names, opens no store.
+ * Reads `file` (NULL: no file; overrides->upstream must be set). All errors of the file are written to `messages`, one
+ * line each as FILE:LINE:COLUMN: error: …, warnings likewise; NULL is returned if there was an error. The caller drops
+ * the result with conf_unref. Resolves no host names, opens no store.
  */
 struct conf *conf_load(const char *file, const struct conf_overrides *overrides, conf_environment *environment,
                        void *environment_arg, FILE *messages);
@@ -193,5 +210,6 @@ void conf_unref(struct conf *conf); /* NULL is fine */
 /* `einmal check`: each route's effective rule with its full status table; limits and timeouts. */
 void conf_print(const struct conf *conf, FILE *out);
 
-/* Names the first setting that cannot change while running and differs (listen, workers, store …); NULL: none. For reload. */
+/* Names the first setting that cannot change while running and differs (listen, workers, store …); NULL: none. For
+ * reload. */
 const char *conf_fixed_difference(const struct conf *running, const struct conf *wanted);

@@ -1,9 +1,10 @@
 /*
- * acceptor.h - one listening socket per address, on the control thread; accepts, keeps the connection limit, hands descriptors on.
+ * acceptor.h - one listening socket per address, on the control thread; accepts, keeps the connection limit, hands
+ * descriptors on.
  *
- * No SO_REUSEPORT: a second process on the same address fails (contract §9). A stale unix socket (connect refused) is removed, a
- * live one or another kind of file is an error; the mode is set safely; our own is unlinked at the end only if still ours.
- * At the connection limit accepting pauses without spinning; EMFILE is survived the same way.
+ * No SO_REUSEPORT: a second process on the same address fails (contract §9). A stale unix socket (connect refused) is
+ * removed, a live one or another kind of file is an error; the mode is set safely; our own is unlinked at the end only
+ * if still ours. At the connection limit accepting pauses without spinning; EMFILE is survived the same way.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ struct acceptor;
 typedef void acceptor_cb(void *arg, int fd, const char *peer);
 
 /* NULL: `error` says which address and why. */
-struct acceptor *acceptor_new(struct event_base *base, const struct conf *conf, acceptor_cb *accepted, void *arg, char *error,
-                              size_t error_size);
+struct acceptor *acceptor_new(struct event_base *base, const struct conf *conf, acceptor_cb *accepted, void *arg,
+                              char *error, size_t error_size);
 /* A connection that was handed on is over. Any thread. */
 void acceptor_connection_closed(struct acceptor *acceptor);
 uint32_t acceptor_connections(const struct acceptor *acceptor); /* any thread */

@@ -3,16 +3,16 @@
  *
  *     IDLE → HEAD → BODY → ANSWER → (IDLE | DRAINING → IDLE | LINGERING) → closed
  *
- * It knows nothing of what becomes of a request: it reports through struct client_events and is told what to write. One request
- * at a time: while one is being answered the rest of the input stays in the buffer (pipelining, in order), bounded; reading from
- * the socket stops when the buffer is full or the body is paused.
+ * It knows nothing of what becomes of a request: it reports through struct client_events and is told what to write. One
+ * request at a time: while one is being answered the rest of the input stays in the buffer (pipelining, in order),
+ * bounded; reading from the socket stops when the buffer is full or the body is paused.
  *
- * OWNERSHIP. client_new takes the descriptor. The client frees itself when the connection is over; after gone() the exchange must
- * not use it any more, and client_detach() makes it the same the other way round: who dies first clears the other's pointer.
- * `exchange` is the user's pointer for the request in hand, set by what head() returns.
+ * OWNERSHIP. client_new takes the descriptor. The client frees itself when the connection is over; after gone() the
+ * exchange must not use it any more, and client_detach() makes it the same the other way round: who dies first clears
+ * the other's pointer. `exchange` is the user's pointer for the request in hand, set by what head() returns.
  *
- * THREAD: the worker's. Callbacks run from the event loop, or from inside client_finish (next pipelined request: through the loop,
- * never recursively). Raising an event is the last thing that the client does in its own callback.
+ * THREAD: the worker's. Callbacks run from the event loop, or from inside client_finish (next pipelined request:
+ * through the loop, never recursively). Raising an event is the last thing that the client does in its own callback.
  */
 #pragma once
 
@@ -28,24 +28,25 @@ struct client_settings { /* shared by all clients of a configuration; must outli
 };
 
 struct client_events {
-    /* A request head is complete. `message` lives in the input buffer: valid during the call only. Returns the exchange (never
-     * NULL). Nothing of the body is read before client_read_body(). */
+    /* A request head is complete. `message` lives in the input buffer: valid during the call only. Returns the exchange
+     * (never NULL). Nothing of the body is read before client_read_body(). */
     void *(*head)(void *context, struct client *client, const struct http_message *message);
     /* A piece of the body; `data` valid during the call. */
     void (*body)(void *exchange, const char *data, size_t len);
     void (*body_end)(void *exchange);
-    /* The body cannot be read on: malformed (PROBLEM_BAD_REQUEST) or too slow (PROBLEM_REQUEST_TIMEOUT). The exchange answers;
-     * the connection closes after that answer whatever client_finish says. */
+    /* The body cannot be read on: malformed (PROBLEM_BAD_REQUEST) or too slow (PROBLEM_REQUEST_TIMEOUT). The exchange
+     * answers; the connection closes after that answer whatever client_finish says. */
     void (*body_refused)(void *exchange, enum problem_code problem, const char *detail);
-    /* No request could be made of the bytes. `client` waits for an answer by client_append/client_finish, after which it closes.
-     * Nothing is known but what `problem` says; there is no exchange. `seen` is false where not even one byte came (idle
-     * closing is silent and never reported). */
+    /* No request could be made of the bytes. `client` waits for an answer by client_append/client_finish, after which
+     * it closes. Nothing is known but what `problem` says; there is no exchange. `seen` is false where not even one
+     * byte came (idle closing is silent and never reported). */
     void (*refused)(void *context, struct client *client, enum problem_code problem, const char *detail);
     /* FIN after a complete request: still wants its answer. At most once a request. */
     void (*half_closed)(void *exchange);
     /* The connection is dead (reset, FIN in mid-request, send timeout): forget the client, it frees itself. */
     void (*gone)(void *exchange);
-    /* What was to be written has gone to the socket: less than CLIENT_LOW_WATER is queued (only after client_queued() was above). */
+    /* What was to be written has gone to the socket: less than CLIENT_LOW_WATER is queued (only after client_queued()
+     * was above). */
     void (*writable)(void *exchange);
     /* The client is being freed (for connection counts). No exchange is attached any more. */
     void (*closed)(void *context, struct client *client);
@@ -66,32 +67,36 @@ enum client_pace {
     CLIENT_PACE_SILENCE, /* unkeyed: body_timeout is the longest silence */
     CLIENT_PACE_RATE,    /* keyed: cut when in a window of body_timeout less than 1 KiB a second arrived */
 };
-/* Starts (or goes on) reading the body: body()… body_end(). A message without body gives body_end() soon, through the loop. */
+/* Starts (or goes on) reading the body: body()… body_end(). A message without body gives body_end() soon, through the
+ * loop. */
 void client_read_body(struct client *client, enum client_pace pace);
-/* No more body() until client_read_body(); up to CLIENT_INPUT_SIZE of what was read stays in the buffer. The clock stands. */
+/* No more body() until client_read_body(); up to CLIENT_INPUT_SIZE of what was read stays in the buffer. The clock
+ * stands. */
 void client_pause_body(struct client *client);
 
-/* Writing. client_append only collects (no system call); client_write writes what was collected and `data` in one go, keeping
- * (copying) what the socket does not take; client_flush the same without data. Order is kept. */
+/* Writing. client_append only collects (no system call); client_write writes what was collected and `data` in one go,
+ * keeping (copying) what the socket does not take; client_flush the same without data. Order is kept. */
 struct buffer *client_output(struct client *client); /* append to it directly, as client_append would */
 void client_append(struct client *client, const void *data, size_t len);
 void client_write(struct client *client, const void *data, size_t len);
 void client_flush(struct client *client);
-/* Writes what was collected and then a block that is not copied; `release(arg)` is called once when it is no longer needed, also
- * when the connection dies. Nothing may be written after it but client_finish. */
+/* Writes what was collected and then a block that is not copied; `release(arg)` is called once when it is no longer
+ * needed, also when the connection dies. Nothing may be written after it but client_finish. */
 void client_write_block(struct client *client, const void *data, size_t len, void (*release)(void *arg), void *arg);
 size_t client_queued(const struct client *client);
 
 /*
- * The answer is complete. Flushes; the exchange is detached (no further events to it). Then: keep_alive and the whole request was
- * read → next request. Request body not read to its end → at most drain_limit bytes of it are read and thrown away (with the
- * body's deadline); where that reaches the end the connection goes on, beyond it FIN and lingering close, so that the answer is
- * never lost to a reset. Not keep_alive → FIN, lingering, closed.
+ * The answer is complete. Flushes; the exchange is detached (no further events to it). Then: keep_alive and the whole
+ * request was read → next request. Request body not read to its end → at most drain_limit bytes of it are read and
+ * thrown away (with the body's deadline); where that reaches the end the connection goes on, beyond it FIN and
+ * lingering close, so that the answer is never lost to a reset. Not keep_alive → FIN, lingering, closed.
  */
 void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit);
-/* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone(). */
+/* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone().
+ */
 void client_abort(struct client *client);
-/* The exchange leaves the client (to be used only where it was answered by others): same as client_abort without reset. */
+/* The exchange leaves the client (to be used only where it was answered by others): same as client_abort without reset.
+ */
 void client_detach(struct client *client);
 
 /* Draining: closes if idle; otherwise client_finish closes after the present answer. */

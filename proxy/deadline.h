@@ -1,8 +1,8 @@
 /*
  * deadline.h - a timer that is moved far more often than it fires.
  *
- * Moving a deadline later costs a store: the libevent timer that is armed fires early, looks at the due time and arms itself for
- * the rest. Only moving it earlier touches the event loop. Milliseconds of CLOCK_MONOTONIC.
+ * Moving a deadline later costs a store: the libevent timer that is armed fires early, looks at the due time and arms
+ * itself for the rest. Only moving it earlier touches the event loop. Milliseconds of CLOCK_MONOTONIC.
  */
 #pragma once
 

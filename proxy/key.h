@@ -1,7 +1,8 @@
 /*
  * key.h - PURE (but for SHA-256 of OpenSSL). From a request to the name of its action (contract §3 "Components", §4.2).
  *
- * What is hashed is a sequence of length-prefixed, typed parts, so that ["ab","c"] and ["a","bc"] differ, and 1 and "1".
+ * What is hashed is a sequence of length-prefixed, typed parts, so that ["ab","c"] and ["a","bc"] differ, and 1 and
+ * "1".
  */
 #pragma once
 
@@ -10,15 +11,15 @@
 #define KEY_MAX_LEN 255
 
 enum key_parse { KEY_OK, KEY_BAD };
-/* Parses the value of a key header (white space around it allowed): structured-field string (RFC 9651 §3.3.3) with ignored
- * parameters, or bare. The key's text goes into out (not NUL-terminated) and *len. `why` says what is wrong. */
+/* Parses the value of a key header (white space around it allowed): structured-field string (RFC 9651 §3.3.3) with
+ * ignored parameters, or bare. The key's text goes into out (not NUL-terminated) and *len. `why` says what is wrong. */
 enum key_parse key_parse(struct span value, char out[KEY_MAX_LEN], size_t *len, const char **why);
 
 struct key_request { /* everything that a key can be made of */
     const struct http_message *message;
-    struct span host, path;             /* normalised */
+    struct span host, path; /* normalised */
     const struct route_values *values;
-    struct span body;                   /* the whole body; only read where body_complete */
+    struct span body; /* the whole body; only read where body_complete */
     bool body_complete;
     struct span tls_subject, tls_fingerprint; /* empty: none */
 };
@@ -33,19 +34,20 @@ enum key_answer {
 
 struct key_identity {
     bool derived;
-    size_t alternative;             /* index in route->keys */
-    char text[KEY_MAX_LEN + 1];     /* sent key, NUL-terminated; "" if derived */
-    uint8_t id[32];                 /* H128(scope name, key[, fingerprint]) ‖ H128(…, identity) */
-    uint8_t fingerprint[32];        /* what the key is bound to; method, host and path always are */
-    uint8_t content[32];            /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
-    bool anonymous;                 /* scope auto fell through to nobody */
-    bool both_credentials;          /* scope auto: Authorization and Cookie were there */
-    char task[256];                 /* "" if none */
+    size_t alternative;         /* index in route->keys */
+    char text[KEY_MAX_LEN + 1]; /* sent key, NUL-terminated; "" if derived */
+    uint8_t id[32];             /* H128(scope name, key[, fingerprint]) ‖ H128(…, identity) */
+    uint8_t fingerprint[32];    /* what the key is bound to; method, host and path always are */
+    uint8_t content[32];        /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
+    bool anonymous;             /* scope auto fell through to nobody */
+    bool both_credentials;      /* scope auto: Authorization and Cookie were there */
+    char task[256];             /* "" if none */
 };
 
-/* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call key_identify. */
+/* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call
+ * key_identify. */
 enum key_answer key_expected(const struct conf_route *route, const struct key_request *request, const char **why);
-enum key_answer key_identify(const struct conf_route *route, const struct key_request *request, struct key_identity *out,
-                             const char **why);
+enum key_answer key_identify(const struct conf_route *route, const struct key_request *request,
+                             struct key_identity *out, const char **why);
 
 void key_id_hex(const uint8_t id[32], char out[65]);

@@ -1,8 +1,9 @@
 /*
- * resolver.h - names to addresses, off the loops (contract §7: resolved again every 30 s while used and after a connect failure;
- * the last good addresses serve while resolving fails; cases O04, O05).
+ * resolver.h - names to addresses, off the loops (contract §7: resolved again every 30 s while used and after a connect
+ * failure; the last good addresses serve while resolving fails; cases O04, O05).
  *
- * One thread calls getaddrinfo; each worker has a resolver_client with an inbox and an eventfd. IP literals never get there.
+ * One thread calls getaddrinfo; each worker has a resolver_client with an inbox and an eventfd. IP literals never get
+ * there.
  */
 #pragma once
 
@@ -30,10 +31,11 @@ void resolver_free(struct resolver *resolver); /* does not wait for a getaddrinf
 struct resolver_client *resolver_client_new(struct resolver *resolver, struct event_base *base);
 void resolver_client_free(struct resolver_client *client);
 
-/* True: *out is filled at once (literal, or fresh or last good addresses; a refresh may run behind). False: `done` will run on
- * this loop, unless cancelled through *query. The caller sets its own time limit. */
+/* True: *out is filled at once (literal, or fresh or last good addresses; a refresh may run behind). False: `done` will
+ * run on this loop, unless cancelled through *query. The caller sets its own time limit. */
 bool resolver_look_up(struct resolver_client *client, const char *host, uint16_t port, struct resolver_addresses *out,
                       struct resolver_query **query, resolver_cb *done, void *arg);
 void resolver_cancel(struct resolver_query *query);
-/* All addresses of this name failed to connect: resolve again before they are used next (served meanwhile if that fails). */
+/* All addresses of this name failed to connect: resolve again before they are used next (served meanwhile if that
+ * fails). */
 void resolver_failed(struct resolver_client *client, const char *host, uint16_t port);

@@ -15,7 +15,10 @@ void host_normalise(struct buffer *out, struct span host);
 #define ROUTE_MAX_NAMES 32
 
 struct route_values { /* what {name} segments matched; spans into the normalised path */
-    struct { const char *name; struct span value; } items[ROUTE_MAX_NAMES];
+    struct {
+        const char *name;
+        struct span value;
+    } items[ROUTE_MAX_NAMES];
     size_t count;
 };
 
@@ -24,8 +27,10 @@ struct route_choice {
     const struct conf_upstream *upstream; /* NULL: 404 no-route */
     struct route_values values;           /* of `route` */
 };
-/* The first that matches host, path and method; else upstream of the first that matches host and path; else the default. */
-void route_choose(struct route_choice *out, const struct conf *conf, struct span host, struct span path, struct span method);
+/* The first that matches host, path and method; else upstream of the first that matches host and path; else the
+ * default. */
+void route_choose(struct route_choice *out, const struct conf *conf, struct span host, struct span path,
+                  struct span method);
 
 /* One route's verdict, for `explain` and for conf's warning about hidden routes. */
 enum route_verdict { ROUTE_MATCHES, ROUTE_OTHER_HOST, ROUTE_OTHER_PATH, ROUTE_OTHER_METHOD };

@@ -44,7 +44,8 @@ static inline struct span span_trim(struct span s) /* optional white space, RFC 
     return s;
 }
 
-/* Out of memory: everything that a peer can size is bounded before, so this is the machine's end, not a peer's doing. */
+/* Out of memory: everything that a peer can size is bounded before, so this is the machine's end, not a peer's doing.
+ */
 static inline void *must_allocate(void *memory)
 {
     if (!memory)

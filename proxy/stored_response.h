@@ -1,8 +1,9 @@
 /*
  * stored_response.h - PURE. A response ↔ bytes that can be replayed.
  *
- * Written once when the response is complete; read back as a view whose spans point into the bytes. Versioned, bounds-checked:
- * what a disk returns is not trusted. A field value never holds CR, LF or NUL: writing asserts it, reading refuses it.
+ * Written once when the response is complete; read back as a view whose spans point into the bytes. Versioned,
+ * bounds-checked: what a disk returns is not trusted. A field value never holds CR, LF or NUL: writing asserts it,
+ * reading refuses it.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * stream.h - a non-blocking byte stream on a socket: the one place that reads and writes. TLS becomes a second kind of it.
+ * stream.h - a non-blocking byte stream on a socket: the one place that reads and writes. TLS becomes a second kind of
+ * it.
  *
  * Thread: the worker's that owns it. Nothing here allocates per call, nothing blocks.
  */
@@ -15,9 +16,9 @@ struct stream {
 };
 
 enum stream_result {
-    STREAM_OK,    /* *moved > 0 bytes */
-    STREAM_AGAIN, /* not now: wait for the event */
-    STREAM_END,   /* the peer said that no more comes (FIN); reading only */
+    STREAM_OK,     /* *moved > 0 bytes */
+    STREAM_AGAIN,  /* not now: wait for the event */
+    STREAM_END,    /* the peer said that no more comes (FIN); reading only */
     STREAM_BROKEN, /* reset, EPIPE, any other error */
 };
 

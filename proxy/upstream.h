@@ -7,13 +7,14 @@
  *     UNSENT    not one byte of the request was written: safe to release
  *     BROKEN    anything else: nobody knows
  *
- * It knows nothing of keys. Reuse of an idle connection only while it is fresh: idle no longer than keepalive_idle and the API's
- * own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out; unsent on a reused one: one new connection is tried.
- * All addresses of a name are tried while nothing has been written (contract §4.5). Where `resend` allows, a request that fails
- * on a reused connection before any response byte is sent once more on a new one; nothing else is ever sent twice.
+ * It knows nothing of keys. Reuse of an idle connection only while it is fresh: idle no longer than keepalive_idle and
+ * the API's own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out; unsent on a reused one: one
+ * new connection is tried. All addresses of a name are tried while nothing has been written (contract §4.5). Where
+ * `resend` allows, a request that fails on a reused connection before any response byte is sent once more on a new one;
+ * nothing else is ever sent twice.
  *
- * OWNERSHIP. A call is owned by the pool and frees itself after end(); the caller drops its pointer there. upstream_cancel() makes
- * the caller silent: no callback follows. THREAD: the worker's.
+ * OWNERSHIP. A call is owned by the pool and frees itself after end(); the caller drops its pointer there.
+ * upstream_cancel() makes the caller silent: no callback follows. THREAD: the worker's.
  */
 #pragma once
 
@@ -29,19 +30,19 @@ struct upstream_call;
 enum upstream_ending { UPSTREAM_ANSWERED, UPSTREAM_UNSENT, UPSTREAM_BROKEN };
 
 enum upstream_fault { /* why not ANSWERED */
-    UPSTREAM_FAULT_NONE,
-    UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout */
-    UPSTREAM_FAULT_CLOSED,       /* closed or reset without one byte of a final response */
-    UPSTREAM_FAULT_INVALID,      /* unparsable, truncated, reset in the middle, over the limits */
-    UPSTREAM_FAULT_SEND_TIMEOUT, /* no progress in writing the request */
-    UPSTREAM_FAULT_STALL,        /* no progress in reading the body */
+                      UPSTREAM_FAULT_NONE,
+                      UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout */
+                      UPSTREAM_FAULT_CLOSED,       /* closed or reset without one byte of a final response */
+                      UPSTREAM_FAULT_INVALID,      /* unparsable, truncated, reset in the middle, over the limits */
+                      UPSTREAM_FAULT_SEND_TIMEOUT, /* no progress in writing the request */
+                      UPSTREAM_FAULT_STALL,        /* no progress in reading the body */
 };
 
 struct upstream_end {
     enum upstream_ending ending;
     enum upstream_fault fault;
-    const char *detail;  /* for the error log; static text */
-    bool head_seen;      /* a final head was reported */
+    const char *detail; /* for the error log; static text */
+    bool head_seen;     /* a final head was reported */
 };
 
 struct upstream_events {
@@ -65,17 +66,18 @@ struct upstream_events {
 
 struct upstream_request {
     const struct conf_upstream *upstream; /* must live until end() (the caller holds the configuration) */
-    struct span head;   /* serialised request head; copied */
-    struct span body;   /* keyed: the whole body, borrowed until sent() or end(); else empty */
-    bool streams;       /* body follows by upstream_write … upstream_write_end */
-    bool no_body_in_response; /* HEAD */
-    bool resend;        /* unkeyed, bodiless GET, HEAD, OPTIONS */
+    struct span head;                     /* serialised request head; copied */
+    struct span body;                     /* keyed: the whole body, borrowed until sent() or end(); else empty */
+    bool streams;                         /* body follows by upstream_write … upstream_write_end */
+    bool no_body_in_response;             /* HEAD */
+    bool resend;                          /* unkeyed, bodiless GET, HEAD, OPTIONS */
     void (*crash_point)(void *arg, const char *name); /* debug builds: "granted-nothing-sent", "first-byte-sent",
                                                          "last-byte-sent"; may be NULL */
     void *crash_arg;
 };
 
-struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver_client *resolver, const struct http_limits *limits);
+struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver_client *resolver,
+                                        const struct http_limits *limits);
 void upstream_pool_set_limits(struct upstream_pool *pool, const struct http_limits *limits);
 void upstream_pool_free(struct upstream_pool *pool); /* no call may be running */
 size_t upstream_pool_connections(const struct upstream_pool *pool);
@@ -85,7 +87,8 @@ void upstream_pool_drop_idle(struct upstream_pool *pool);
 /* Starts. Callbacks never run inside this call (an immediate failure comes through the loop). */
 struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
                                      const struct upstream_events *events, void *owner);
-void upstream_write(struct upstream_call *call, const void *data, size_t len); /* streaming body, framed by the caller */
+void upstream_write(struct upstream_call *call, const void *data,
+                    size_t len); /* streaming body, framed by the caller */
 void upstream_write_end(struct upstream_call *call);
 size_t upstream_queued(const struct upstream_call *call);
 /* Stops reading the response (back-pressure; the stall clock stands) and goes on. */

@@ -1,27 +1,28 @@
 /*
  * store.h - what einmal remembers: actions, reservations, outcomes.
  *
- * The store knows nothing of HTTP. It is asked with *verbs* (struct store_op) by workers and answers each op exactly once.
- * One thread of its own (the writer) takes everything that is queued, applies it in one write transaction, commits, and
- * delivers the answers: that is group commit, and it needs no timer.
+ * The store knows nothing of HTTP. It is asked with *verbs* (struct store_op) by workers and answers each op exactly
+ * once. One thread of its own (the writer) takes everything that is queued, applies it in one write transaction,
+ * commits, and delivers the answers: that is group commit, and it needs no timer.
  *
  * Order of a worker's life with it:
  *
  *     handle = store_handle_open(store)           one per worker thread; its fd goes into the worker's event loop
- *     store_look_up(handle, op)                   settles replays and mismatches from a snapshot, on the worker's thread
- *     store_submit(handle, op)                    everything else: the writer decides
- *     store_handle_deliver(handle)                when the fd is readable: runs op->notice() and op->done() here
+ *     store_look_up(handle, op)                   settles replays and mismatches from a snapshot, on the worker's
+ * thread store_submit(handle, op)                    everything else: the writer decides store_handle_deliver(handle)
+ * when the fd is readable: runs op->notice() and op->done() here
  *
- * OWNERSHIP. A store_op is embedded in the exchange that asks. It belongs to the store from store_submit() until its done()
- * runs on the asker's thread (out of store_handle_deliver); between the two the asker touches nothing of it but through
- * store_cancel() and store_no_grant(). Everything that an op points to (strings, the response) must live as long. `response`
- * blocks are reference counted: what an answer carries in result.response is a reference that the asker owns and must drop
- * with store_bytes_unref().
+ * OWNERSHIP. A store_op is embedded in the exchange that asks. It belongs to the store from store_submit() until its
+ * done() runs on the asker's thread (out of store_handle_deliver); between the two the asker touches nothing of it but
+ * through store_cancel() and store_no_grant(). Everything that an op points to (strings, the response) must live as
+ * long. `response` blocks are reference counted: what an answer carries in result.response is a reference that the
+ * asker owns and must drop with store_bytes_unref().
  *
- * THREADS. A handle belongs to one thread. store_open, store_close, store_declare_scope, store_scan, store_backup belong to
- * control threads, never to a worker's loop: they block.
+ * THREADS. A handle belongs to one thread. store_open, store_close, store_declare_scope, store_scan, store_backup
+ * belong to control threads, never to a worker's loop: they block.
  *
- * ERRORS. STORE_FAILED means *not known to have changed*: asking again with the same token is safe. Out of memory aborts.
+ * ERRORS. STORE_FAILED means *not known to have changed*: asking again with the same token is safe. Out of memory
+ * aborts.
  */
 #pragma once
 
@@ -33,7 +34,8 @@
 struct store;
 struct store_handle;
 
-/* ---- reference-counted immutable bytes (a recorded response) ------------------------------------------------------------ */
+/* ---- reference-counted immutable bytes (a recorded response)
+ * ------------------------------------------------------------ */
 
 struct store_bytes {
     atomic_uint refs;
@@ -45,13 +47,14 @@ struct store_bytes *store_bytes_new(size_t len); /* refs = 1, contents undefined
 struct store_bytes *store_bytes_ref(struct store_bytes *bytes);
 void store_bytes_unref(struct store_bytes *bytes); /* NULL is fine */
 
-/* ---- names --------------------------------------------------------------------------------------------------------------- */
+/* ---- names
+ * --------------------------------------------------------------------------------------------------------------- */
 
 #define STORE_ID_LEN   32
 #define STORE_HASH_LEN 32
 
-/* An action's identity: H128(scope name, key) ‖ H128(scope name, key, identity). The first half is shared by equal keys of
- * different identities, so that they are neighbours. Written as 64 lower-case hex digits. */
+/* An action's identity: H128(scope name, key) ‖ H128(scope name, key, identity). The first half is shared by equal keys
+ * of different identities, so that they are neighbours. Written as 64 lower-case hex digits. */
 struct store_id {
     uint8_t bytes[STORE_ID_LEN];
 };
@@ -80,12 +83,14 @@ enum store_key_source { STORE_KEY_SENT = 1, STORE_KEY_DERIVED };
 
 /* What is written beside the record for people to read. NULL strings count as empty. */
 struct store_about {
-    const char *route, *scope_name, *task; /* NUL-terminated, UTF-8 or bytes as they came, each < 512 bytes (cut beyond) */
-    const char *key;                       /* text of a sent key; NULL for a derived one */
+    const char *route, *scope_name,
+        *task;       /* NUL-terminated, UTF-8 or bytes as they came, each < 512 bytes (cut beyond) */
+    const char *key; /* text of a sent key; NULL for a derived one */
     enum store_key_source key_source;
 };
 
-/* ---- ops ----------------------------------------------------------------------------------------------------------------- */
+/* ---- ops
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 enum store_verb {
     STORE_RESERVE,  /* may I execute this action? */
@@ -100,22 +105,23 @@ enum store_verb {
 enum store_answer {
     STORE_NOT_ANSWERED = 0,
     /* RESERVE */
-    STORE_GRANTED,         /* result.token: the action is yours, durably; forward it, then COMPLETE, RELEASE or ABANDON */
-    STORE_GRANTED_UNKNOWN, /* the same on an action that was unknown (only if op.retry_unknown): what was known is in result */
-    STORE_REPLAY,          /* result.response, or NULL with result.not_kept: completed (or, to those who waited, RELEASED or
-                              UNKNOWN with the response that ended it: see result.state) */
-    STORE_ENDED,           /* to those who waited: the attempt ended without a response, result.reason tells how */
-    STORE_BUSY,            /* in progress, and no_wait was set or the line is full */
-    STORE_OTHER_IDENTITY,  /* no record of one's own, but a live one of another identity with the same key and content */
-    STORE_MISMATCH,        /* same id, different fingerprint */
-    STORE_REPORT_UNKNOWN,  /* unknown, and op.retry_unknown is not set: result.since_ms, .reason, .response (or NULL) */
-    STORE_CANCELLED,       /* store_cancel() took it out of queue or line */
+    STORE_GRANTED, /* result.token: the action is yours, durably; forward it, then COMPLETE, RELEASE or ABANDON */
+    STORE_GRANTED_UNKNOWN, /* the same on an action that was unknown (only if op.retry_unknown): what was known is in
+                              result */
+    STORE_REPLAY, /* result.response, or NULL with result.not_kept: completed (or, to those who waited, RELEASED or
+                     UNKNOWN with the response that ended it: see result.state) */
+    STORE_ENDED,  /* to those who waited: the attempt ended without a response, result.reason tells how */
+    STORE_BUSY,   /* in progress, and no_wait was set or the line is full */
+    STORE_OTHER_IDENTITY, /* no record of one's own, but a live one of another identity with the same key and content */
+    STORE_MISMATCH,       /* same id, different fingerprint */
+    STORE_REPORT_UNKNOWN, /* unknown, and op.retry_unknown is not set: result.since_ms, .reason, .response (or NULL) */
+    STORE_CANCELLED,      /* store_cancel() took it out of queue or line */
     /* the others */
     STORE_DONE,
-    STORE_LOST,            /* the token is not (or no longer) the record's: somebody settled it meanwhile; nothing changed */
-    STORE_REFUSED,         /* RESOLVE, FORGET: no such record, or not in a state that allows it (result.state) */
+    STORE_LOST,    /* the token is not (or no longer) the record's: somebody settled it meanwhile; nothing changed */
+    STORE_REFUSED, /* RESOLVE, FORGET: no such record, or not in a state that allows it (result.state) */
     /* all */
-    STORE_FAILED,          /* the store could not: result.failure */
+    STORE_FAILED, /* the store could not: result.failure */
 };
 
 enum store_failure { STORE_FAILURE_NONE = 0, STORE_FAILURE_FULL, STORE_FAILURE_IO, STORE_FAILURE_CLOSING };
@@ -125,15 +131,15 @@ struct store_result {
     enum store_failure failure;
     enum store_state state; /* of the action at the moment of the answer; 0 where there is none */
     enum store_reason reason;
-    bool waited;   /* the answer was got by standing in line */
-    bool not_kept; /* there was a response, too large to record */
-    uint16_t status;             /* status of the recorded or last response, 0 if none was seen */
-    uint32_t executions;         /* how often the action was forwarded */
-    uint64_t token;              /* never 0, never reused, of one persistent counter */
-    int64_t created_ms;          /* first reservation; all times are store time: ms since 1970 UTC */
-    int64_t since_ms;            /* when the present state began */
-    int64_t forwarded_until_ms;  /* when the last forwarding ended; for a crash: the start that found it */
-    int64_t expires_ms;          /* INT64_MAX: never */
+    bool waited;                /* the answer was got by standing in line */
+    bool not_kept;              /* there was a response, too large to record */
+    uint16_t status;            /* status of the recorded or last response, 0 if none was seen */
+    uint32_t executions;        /* how often the action was forwarded */
+    uint64_t token;             /* never 0, never reused, of one persistent counter */
+    int64_t created_ms;         /* first reservation; all times are store time: ms since 1970 UTC */
+    int64_t since_ms;           /* when the present state began */
+    int64_t forwarded_until_ms; /* when the last forwarding ended; for a crash: the start that found it */
+    int64_t expires_ms;         /* INT64_MAX: never */
     struct store_bytes *response;
 };
 
@@ -160,14 +166,15 @@ struct store_op {
 
     /* COMPLETE, RELEASE, ABANDON, RESTORE */
     uint64_t token;
-    enum store_reason reason;     /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED. ABANDON: why */
-    struct store_bytes *response; /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept */
-    bool not_kept;                /* there was a response that is too large to record */
-    bool not_happened;            /* RELEASE after GRANTED_UNKNOWN: a settled probe said so, the action counts as new.
-                                     Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON */
+    enum store_reason reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED. ABANDON: why */
+    struct store_bytes
+        *response;     /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept */
+    bool not_kept;     /* there was a response that is too large to record */
+    bool not_happened; /* RELEASE after GRANTED_UNKNOWN: a settled probe said so, the action counts as new.
+                          Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON */
     uint16_t status;
-    int64_t retention_ms;         /* from the moment it is recorded; a duration or STORE_FOREVER */
-    int64_t forwarded_until_ms;   /* ABANDON: when this forwarding ended */
+    int64_t retention_ms;       /* from the moment it is recorded; a duration or STORE_FOREVER */
+    int64_t forwarded_until_ms; /* ABANDON: when this forwarding ended */
 
     /* RESOLVE: to_state COMPLETED (response, status, retention_ms) or RELEASED (not executed); `decision` is kept */
     enum store_state to_state;
@@ -178,38 +185,41 @@ struct store_op {
 
     /* ---- private to the store ---- */
     struct store_handle *handle;
-    struct store_op *queue_next;                /* submission queue */
-    struct store_op *line_next, *line_prev;     /* the line of those who wait for one action */
-    struct store_op *notice_next, *done_next;   /* delivery */
+    struct store_op *queue_next;              /* submission queue */
+    struct store_op *line_next, *line_prev;   /* the line of those who wait for one action */
+    struct store_op *notice_next, *done_next; /* delivery */
     int place;
-    atomic_bool no_grant;  /* half-closed asker: answered, but passed over when an execution is handed on */
+    atomic_bool no_grant; /* half-closed asker: answered, but passed over when an execution is handed on */
     atomic_bool cancelled;
 };
 
-/* ---- opening and closing ------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing
+ * ------------------------------------------------------------------------------------------------- */
 
 enum store_log_level { STORE_LOG_ERROR, STORE_LOG_WARNING, STORE_LOG_INFO, STORE_LOG_DEBUG };
 
 struct store_config {
-    const char *engine;      /* "lmdb" or "memory" */
-    const char *path;        /* directory; created 0700 if `create` */
-    uint64_t max_size;       /* bytes */
+    const char *engine; /* "lmdb" or "memory" */
+    const char *path;   /* directory; created 0700 if `create` */
+    uint64_t max_size;  /* bytes */
     bool create;
-    int64_t lock_wait_ms;    /* how long to wait for another instance to let go of the directory */
-    bool strict;             /* durability: each commit survives power loss before it counts */
+    int64_t lock_wait_ms; /* how long to wait for another instance to let go of the directory */
+    bool strict;          /* durability: each commit survives power loss before it counts */
     uint32_t waiters_per_action, waiters;
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
-    const char *crash_at;    /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */
+    const char *crash_at; /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */
 };
 
 /* NULL on error, and `error` says what to do, naming the path. Starts the writer thread. */
 struct store *store_open(const struct store_config *config, char *error, size_t error_size);
 /* Answers what is queued (RESERVE: FAILED/CLOSING), writes kept outcomes (at most timeout_ms), joins the thread, frees.
- * Every handle must be closed before, except that ops still queued are delivered by then. True if every record was committed. */
+ * Every handle must be closed before, except that ops still queued are delivered by then. True if every record was
+ * committed. */
 bool store_close(struct store *store, int64_t timeout_ms);
 
-/* ---- a worker's side ----------------------------------------------------------------------------------------------------- */
+/* ---- a worker's side
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct store_handle *store_handle_open(struct store *store);
 void store_handle_close(struct store_handle *handle); /* no op of it may be out */
@@ -221,27 +231,29 @@ int64_t store_now_ms(const struct store_handle *handle); /* store time: a step o
  * REPORT_UNKNOWN); done() is not called. False: nothing is known, submit it. A miss is never an answer. */
 bool store_look_up(struct store_handle *handle, struct store_op *op);
 void store_submit(struct store_handle *handle, struct store_op *op);
-/* Takes a RESERVE out of queue or line: done() follows, with CANCELLED, or with whatever was already on its way (a grant must
- * then be withdrawn by RELEASE or RESTORE). */
+/* Takes a RESERVE out of queue or line: done() follows, with CANCELLED, or with whatever was already on its way (a
+ * grant must then be withdrawn by RELEASE or RESTORE). */
 void store_cancel(struct store_handle *handle, struct store_op *op);
 void store_no_grant(struct store_op *op, bool no_grant);
 
-/* ---- control side (blocking) --------------------------------------------------------------------------------------------- */
+/* ---- control side (blocking)
+ * --------------------------------------------------------------------------------------------- */
 
 struct store_status {
-    bool failing;              /* commits or look-ups fail now */
-    int64_t failing_since_ms;  /* store time; 0 if not failing */
-    bool full;                 /* new keys are refused */
+    bool failing;             /* commits or look-ups fail now */
+    int64_t failing_since_ms; /* store time; 0 if not failing */
+    bool full;                /* new keys are refused */
     uint64_t used_bytes, max_bytes;
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;
     int64_t oldest_unknown_ms; /* when it became unknown; 0: none */
     uint64_t commits, commit_ops;
-    uint64_t commit_ns_buckets[24]; /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
+    uint64_t commit_ns_buckets[24];  /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
     uint64_t group_size_buckets[12]; /* powers of two, from 1 */
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */
 
-/* Says what identifies the actions of a scope name. False: it was declared otherwise before, and records of the old form live
- * until *until_ms (0: none live; then no warning is due). */
-bool store_declare_scope(struct store *store, const char *scope_name, const uint8_t digest[STORE_HASH_LEN], int64_t *until_ms);
+/* Says what identifies the actions of a scope name. False: it was declared otherwise before, and records of the old
+ * form live until *until_ms (0: none live; then no warning is due). */
+bool store_declare_scope(struct store *store, const char *scope_name, const uint8_t digest[STORE_HASH_LEN],
+                         int64_t *until_ms);

@@ -1,0 +1,328 @@
+/*
+ * exchange_forward.c - the call to the API, and what it reports: for protected requests and for those that pass.
+ *
+ * Protected (FORWARDING, STREAMING): the response is recorded while it streams; the client is served from the recording
+ * at its own pace, so a slow client holds up neither the API nor those who wait. Over max_response_body (or without
+ * memory for it) nothing is recorded any more: the body only passes through, with back-pressure.
+ *
+ * Unprotected (PASSING): pieces go from one socket to the other as they come. With `on_store_error: pass` the response
+ * is recorded beside that, for the case that the store grants a token late.
+ */
+#include "proxy/exchange_internal.h"
+
+#include <assert.h>
+#include <time.h>
+
+#define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
+
+/* ---- the call
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static bool recording(const struct exchange *exchange)
+{
+    return (exchange->state != FLOW_PASSING || exchange->degraded) && !exchange->response_too_large;
+}
+
+static void on_informational(void *owner, const struct http_message *message)
+{
+    struct exchange *exchange = owner;
+    if (exchange->state != FLOW_PASSING || !exchange->client || exchange->request.minor == 0 || exchange->degraded)
+        return;
+    struct http_field fields[HTTP_MAX_FIELDS];
+    size_t count = headers_select_response(message, "", fields);
+    headers_write_response(
+        client_output(exchange->client),
+        &(struct response_head){
+            .parts = {.status = message->status, .reason = message->reason, .fields = fields, .field_count = count},
+            .framing = RESPONSE_NO_BODY,
+            .keep_alive = true,
+            .client_minor = 1,
+        });
+    client_flush(exchange->client);
+}
+
+static void on_head(void *owner, const struct http_message *message)
+{
+    struct exchange *exchange = owner;
+    const char *marker = exchange->choice.route ? exchange->choice.route->replayed_header : "";
+    crash_point(exchange->worker, "head-read");
+    exchange->response_memory = http_message_copy(&exchange->response, message);
+    exchange->response_fields = NEW_ARRAY(struct http_field, message->field_count);
+    exchange->response_field_count = headers_select_response(&exchange->response, marker, exchange->response_fields);
+    exchange->response_seen = true;
+    exchange->answer.no_body = exchange->response.framing == HTTP_NO_BODY;
+    if (exchange->client)
+        deadline_clear(&exchange->timer); /* response_timeout is met */
+}
+
+/* Too large to record, or no memory for it: what is here goes on to the client, nothing is kept. */
+static void stop_recording(struct exchange *exchange)
+{
+    exchange->response_too_large = true;
+    log_line(exchange->worker->shared->log, LOG_LEVEL_WARNING,
+             "action %s: its response is too large to record; repetitions will "
+             "get 409 response-not-kept",
+             exchange->action);
+}
+
+static void record_body(struct exchange *exchange, const char *data, size_t len)
+{
+    struct buffer *body = &exchange->answer.body;
+    if (!exchange->response_too_large &&
+        (buffer_len(body) + len > exchange->choice.route->max_response_body || !exchange_charge(exchange, len)))
+        stop_recording(exchange);
+    if (exchange->response_too_large && !exchange->client)
+        return; /* nobody to give it to */
+    buffer_append(body, data, len);
+    crash_point(exchange->worker, "mid-body");
+}
+
+static void pass_piece(struct exchange *exchange, const char *data, size_t len)
+{
+    struct client *client = exchange->client;
+    exchange->bytes_out += len;
+    if (exchange->answer.chunked) {
+        char head[HTTP_CHUNK_HEAD_MAX];
+        client_append(client, head, http_chunk_head(head, len));
+    }
+    if (len < APPEND_BELOW)
+        client_append(client, data, len);
+    else
+        client_write(client, data, len);
+    if (exchange->answer.chunked)
+        client_append(client, "\r\n", 2);
+}
+
+static void on_body(void *owner, const char *data, size_t len)
+{
+    struct exchange *exchange = owner;
+    if (exchange->state == FLOW_PASSING && !exchange->degraded) {
+        if (!exchange->client)
+            return;
+        reply_begin(exchange);
+        pass_piece(exchange, data, len);
+    } else {
+        record_body(exchange, data, len);
+    }
+}
+
+static void hold_back(struct exchange *exchange)
+{
+    if (!exchange->client || exchange->upstream_paused || client_queued(exchange->client) < CLIENT_HIGH_WATER)
+        return;
+    if (recording(exchange))
+        return; /* the recording takes it: neither the API nor those who wait depend on this client */
+    exchange->upstream_paused = true;
+    upstream_pause(exchange->call);
+}
+
+static void on_turn(void *owner)
+{
+    struct exchange *exchange = owner;
+    if (!exchange->response_seen)
+        return;
+    if (exchange->state == FLOW_FORWARDING) {
+        exchange_raise(exchange, FLOW_STARTED);
+        return;
+    }
+    reply_pump(exchange);
+    hold_back(exchange);
+}
+
+static void on_sent(void *owner)
+{
+    struct exchange *exchange = owner;
+    if (exchange->client && !exchange->response_seen)
+        deadline_set(&exchange->timer, monotonic_ms() + exchange->choice.upstream->response_timeout);
+}
+
+static void on_upstream_writable(void *owner)
+{
+    struct exchange *exchange = owner;
+    if (exchange->client_paused && exchange->client) {
+        exchange->client_paused = false;
+        client_read_body(exchange->client, CLIENT_PACE_SILENCE);
+    }
+}
+
+static enum store_reason reason_of_fault(enum upstream_fault fault)
+{
+    switch (fault) {
+    case UPSTREAM_FAULT_NONE:
+        return STORE_REASON_NONE;
+    case UPSTREAM_FAULT_UNREACHABLE:
+        return STORE_REASON_UNSENT;
+    case UPSTREAM_FAULT_CLOSED:
+        return STORE_REASON_CLOSED;
+    case UPSTREAM_FAULT_INVALID:
+        return STORE_REASON_INVALID;
+    case UPSTREAM_FAULT_SEND_TIMEOUT:
+        return STORE_REASON_SEND_TIMEOUT;
+    case UPSTREAM_FAULT_STALL:
+        return STORE_REASON_STALL;
+    }
+    return STORE_REASON_NONE;
+}
+
+static void on_end(void *owner, const struct upstream_end *end)
+{
+    struct exchange *exchange = owner;
+    exchange->call = NULL;
+    exchange->ended = *end;
+    exchange->reason = reason_of_fault(end->fault);
+    exchange->upstream_us = monotonic_us() - exchange->forwarded_us;
+    switch (end->ending) {
+    case UPSTREAM_ANSWERED:
+        exchange->answer.complete = true;
+        exchange_raise(exchange, FLOW_COMPLETE);
+        return;
+    case UPSTREAM_UNSENT:
+    case UPSTREAM_BROKEN:
+        log_line(exchange->worker->shared->log, LOG_LEVEL_WARNING, "request %s: upstream %s: %s", exchange->request_id,
+                 exchange->choice.upstream->name, end->detail ? end->detail : "no answer");
+        exchange_raise(exchange, end->ending == UPSTREAM_UNSENT ? FLOW_UNSENT : FLOW_BROKEN);
+        return;
+    }
+}
+
+static const struct upstream_events events = {
+    .informational = on_informational,
+    .head = on_head,
+    .body = on_body,
+    .turn = on_turn,
+    .sent = on_sent,
+    .writable = on_upstream_writable,
+    .end = on_end,
+};
+
+static void crash_at(void *arg, const char *name)
+{
+    crash_point(arg, name);
+}
+
+/* The request as it goes to the API. A whole body (keyed, or read in search of a key) is sent with its length. */
+static void write_request(struct exchange *exchange, struct buffer *out, bool whole_body, const char *derived_key)
+{
+    const struct conf *conf = exchange_conf(exchange);
+    const struct conf_route *route = exchange->choice.route;
+    const char *key_header = "Idempotency-Key";
+    if (exchange->has_identity && !exchange->identity.derived)
+        key_header = route->keys[exchange->identity.alternative].header;
+    headers_write_request(out, &(struct forward_head){
+                                   .message = &exchange->request,
+                                   .upstream = exchange->choice.upstream,
+                                   .forwarded = conf->forwarded,
+                                   .via = conf->via,
+                                   .client_address = span_of(exchange->peer),
+                                   .request_id = span_of(exchange->request_id),
+                                   .key_header = exchange->has_identity ? span_of(key_header) : (struct span){0},
+                                   .derived_key = span_of(derived_key),
+                                   .whole_body = whole_body,
+                                   .body_len = buffer_len(&exchange->body),
+                                   .pass_expect = !whole_body,
+                               });
+}
+
+static bool may_resend(const struct exchange *exchange)
+{
+    const struct http_message *request = &exchange->request;
+    bool safe =
+        request->method_id == HTTP_GET || request->method_id == HTTP_HEAD_METHOD || request->method_id == HTTP_OPTIONS;
+    return safe && request->framing == HTTP_NO_BODY;
+}
+
+static void start_call(struct exchange *exchange, bool whole_body)
+{
+    struct buffer head = {0};
+    bool streams = !whole_body && exchange->request.framing != HTTP_NO_BODY;
+    write_request(exchange, &head, whole_body,
+                  exchange->identity.derived && exchange->has_identity ? exchange->action : NULL);
+    exchange->forwarded_us = monotonic_us();
+    exchange->call = upstream_start(exchange->worker->pool,
+                                    &(struct upstream_request){
+                                        .upstream = exchange->choice.upstream,
+                                        .head = buffer_span(&head),
+                                        .body = whole_body ? buffer_span(&exchange->body) : (struct span){0},
+                                        .streams = streams,
+                                        .no_body_in_response = exchange->request.method_id == HTTP_HEAD_METHOD,
+                                        .resend = !exchange->keyed && may_resend(exchange),
+                                        .crash_point = exchange->keyed ? crash_at : NULL,
+                                        .crash_arg = exchange->worker,
+                                    },
+                                    &events, exchange);
+    buffer_free(&head);
+    if (streams)
+        client_read_body(exchange->client, CLIENT_PACE_SILENCE);
+}
+
+enum flow_event forward_start(struct exchange *exchange)
+{
+    start_call(exchange, true);
+    return FLOW_NONE;
+}
+
+/* ---- unprotected
+ * --------------------------------------------------------------------------------------------------------- */
+
+enum flow_event pass_start(struct exchange *exchange)
+{
+    if (exchange->keyed && exchange->has_identity) { /* only a failing store leads here with a key */
+        exchange->degraded = true;
+        exchange->outcome = OUTCOME_DEGRADED;
+        log_line(exchange->worker->shared->log, LOG_LEVEL_WARNING,
+                 "action %s: the store is not available; forwarded unprotected (on_store_error: pass)",
+                 exchange->action);
+    }
+    exchange->answer.end_allowed = true;
+    start_call(exchange, exchange->body_complete);
+    return FLOW_NONE;
+}
+
+/* After the end of an unprotected life: nothing to record, unless a token came or may still come. */
+static enum flow_event after_pass(struct exchange *exchange)
+{
+    if (exchange->token)
+        return settle(exchange);
+    if (exchange->reserve_out)
+        return FLOW_NONE;
+    return FLOW_SETTLED;
+}
+
+enum flow_event pass_end(struct exchange *exchange)
+{
+    reply_end_early(exchange);
+    return after_pass(exchange);
+}
+
+enum flow_event pass_break(struct exchange *exchange)
+{
+    if (exchange->call) {
+        upstream_cancel(exchange->call);
+        exchange->call = NULL;
+        exchange->upstream_us = monotonic_us() - exchange->forwarded_us;
+        exchange->ended = (struct upstream_end){.ending = UPSTREAM_BROKEN, .head_seen = exchange->response_seen};
+        if (exchange->problem.code == PROBLEM_NONE)
+            exchange_problem(exchange, PROBLEM_UPSTREAM_TIMEOUT, exchange->outcome);
+    } else {
+        exchange_problem(exchange, problem_of_fault(exchange->ended.fault), exchange->outcome);
+    }
+    reply_end_early(exchange);
+    return after_pass(exchange);
+}
+
+enum flow_event pass_stop(struct exchange *exchange)
+{
+    if (exchange->call) {
+        exchange->ended =
+            (struct upstream_end){.ending = upstream_has_sent(exchange->call) ? UPSTREAM_BROKEN : UPSTREAM_UNSENT,
+                                  .head_seen = exchange->response_seen};
+        exchange->reason = exchange->ended.ending == UPSTREAM_UNSENT ? STORE_REASON_UNSENT : STORE_REASON_DRAIN;
+        upstream_cancel(exchange->call);
+        exchange->call = NULL;
+    }
+    if (exchange->client) {
+        client_abort(exchange->client);
+        exchange->client = NULL;
+    }
+    return exchange->state == FLOW_REPLYING ? FLOW_WRITTEN : after_pass(exchange);
+}

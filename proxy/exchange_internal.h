@@ -1,0 +1,138 @@
+/*
+ * exchange_internal.h - shared by exchange*.c only.
+ *
+ *     exchange.c          birth, the driver, timers, what the client reports, death
+ *     exchange_read.c     route, key, the whole body, look-up and reservation
+ *     exchange_forward.c  the call to the API and what it reports, for both lives
+ *     exchange_settle.c   how it ended → COMPLETE, RELEASE, ABANDON
+ *     exchange_reply.c    what the client gets: problems, replays, streams
+ */
+#pragma once
+
+#include "proxy/exchange.h"
+#include "proxy/flow.h"
+#include "proxy/headers.h"
+#include "proxy/key.h"
+#include "proxy/stored_response.h"
+
+enum outcome { /* contract §8, requests_total{outcome} */
+               OUTCOME_NONE,
+               OUTCOME_EXECUTED,
+               OUTCOME_RELEASED,
+               OUTCOME_UNKNOWN,
+               OUTCOME_DEGRADED,
+               OUTCOME_WAITED,
+               OUTCOME_REPLAYED,
+               OUTCOME_IN_PROGRESS,
+               OUTCOME_REFUSED_UNKNOWN,
+               OUTCOME_IDENTITY,
+               OUTCOME_MISMATCH,
+               OUTCOME_MISSING,
+               OUTCOME_INVALID,
+               OUTCOME_REJECTED,
+               OUTCOME_PASSED,
+               OUTCOME_COUNT,
+};
+
+/* Where the bytes of the answer's body come from. */
+struct answer {
+    struct buffer body;         /* a live recording; what has been handed to the client lies before `sent` */
+    struct store_bytes *stored; /* a replay, or the outcome once it has been encoded */
+    struct span stored_body;    /* within `stored` */
+    uint64_t sent;              /* bytes of the body that the client has been given */
+    bool head_written;
+    bool chunked;
+    bool framed_by_length;
+    uint64_t length;   /* framed_by_length */
+    bool dropped_sent; /* too large to record: `body` holds only what was not sent */
+    bool end_allowed;  /* the end may go out: the outcome is durable, or nothing waits for it */
+    bool complete;     /* all of the body is here */
+    bool no_body;      /* HEAD, 204, 304 */
+};
+
+struct exchange {
+    struct worker *worker;
+    struct worker_conf *conf;
+    struct exchange *next, *prev;
+    struct client *client; /* NULL: gone, or answered */
+    enum flow_state state;
+
+    /* ---- the request ---- */
+    struct http_message request;
+    void *request_memory;
+    struct buffer normal; /* normalised host, then path */
+    struct span host, path;
+    struct route_choice choice;
+    struct buffer body; /* keyed: the whole of it */
+    struct key_identity identity;
+    bool keyed, has_identity, continue_sent, half_closed, body_complete, reading_body, client_paused, upstream_paused;
+    char request_id[129];
+    char peer[64];
+    char action[65];
+
+    /* ---- the store ---- */
+    struct store_op reserve, settle;
+    bool reserve_out, settle_out, queued, degraded, regranted;
+    uint64_t token;
+    struct store_result known; /* the store's answer to RESERVE; `response` moved to answer.stored */
+
+    /* ---- the API ---- */
+    struct upstream_call *call;
+    struct upstream_end ended;
+    struct http_message response; /* copy of its head */
+    void *response_memory;
+    struct http_field *response_fields; /* selected end-to-end fields */
+    size_t response_field_count;
+    bool response_seen, response_too_large, answered_504;
+    int64_t outcome_due_ms;
+
+    /* ---- the answer ---- */
+    struct answer answer;
+    struct problem problem; /* code PROBLEM_NONE: the answer is a response */
+    char detail[256];
+    enum store_reason reason;
+    enum outcome outcome;
+
+    /* ---- account ---- */
+    struct deadline timer;
+    uint64_t charged; /* bytes of the worker's budget */
+    uint64_t bytes_in, bytes_out;
+    int64_t began_us, forwarded_us, upstream_us, queued_us, wait_us;
+    uint16_t status; /* what was sent; 0: nothing */
+};
+
+/* The driver. Raising an event is the last thing that a callback does: the exchange may be gone afterwards. */
+void exchange_raise(struct exchange *exchange, enum flow_event event);
+void exchange_free_if_over(struct exchange *exchange);
+
+const struct conf *exchange_conf(const struct exchange *exchange);
+bool exchange_charge(struct exchange *exchange, uint64_t size);
+
+/* Actions: each returns the next event, or FLOW_NONE. */
+enum flow_event read_begin(struct exchange *exchange);
+enum flow_event reserve_submit(struct exchange *exchange);
+enum flow_event reserve_cancel(struct exchange *exchange);
+enum flow_event reserve_answer_cancel(struct exchange *exchange);
+enum flow_event forward_start(struct exchange *exchange);
+enum flow_event pass_start(struct exchange *exchange);
+enum flow_event pass_end(struct exchange *exchange);
+enum flow_event pass_break(struct exchange *exchange);
+enum flow_event pass_stop(struct exchange *exchange);
+enum flow_event settle(struct exchange *exchange);
+enum flow_event settle_withdraw(struct exchange *exchange);
+enum flow_event reply_stream(struct exchange *exchange);
+enum flow_event reply_end_early(struct exchange *exchange);
+enum flow_event reply(struct exchange *exchange);
+enum flow_event reply_504(struct exchange *exchange);
+
+/* What the client side reports, by file. */
+void read_body(void *exchange, const char *data, size_t len);
+void read_body_end(void *exchange);
+
+/* Sets the problem that will be the answer. */
+void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome);
+void reply_begin(struct exchange *exchange);
+void reply_pump(struct exchange *exchange);
+void reply_problem_now(struct exchange *exchange);
+enum problem_code problem_of_fault(enum upstream_fault fault);
+enum problem_code problem_of_reason(enum store_reason reason);

@@ -1,0 +1,393 @@
+/*
+ * exchange_reply.c - what the client gets: problems, replays, streams. One pump for all of them.
+ *
+ * The pump writes the head once, then the body in slices while the client takes them, and the end when it may go out:
+ * with Content-Length the last byte, else the last chunk or FIN, waits until `end_allowed` (contract §4.7). A live
+ * answer comes from the recording, a replay from the stored block; the head of both is written by
+ * headers_write_response from the same parts.
+ *
+ * When all is written the client is finished and exchange->client is NULL: that is how callers see it.
+ */
+#include "proxy/exchange_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <time.h>
+
+#define SLICE             (64 * 1024)
+#define DRAIN_UNPROTECTED (16u << 20) /* body left over of a request without route */
+
+enum problem_code problem_of_fault(enum upstream_fault fault)
+{
+    switch (fault) {
+    case UPSTREAM_FAULT_NONE:
+        return PROBLEM_NONE;
+    case UPSTREAM_FAULT_UNREACHABLE:
+        return PROBLEM_UPSTREAM_UNREACHABLE;
+    case UPSTREAM_FAULT_CLOSED:
+        return PROBLEM_UPSTREAM_CLOSED;
+    case UPSTREAM_FAULT_INVALID:
+        return PROBLEM_UPSTREAM_INVALID;
+    case UPSTREAM_FAULT_SEND_TIMEOUT:
+        return PROBLEM_UPSTREAM_TIMEOUT;
+    case UPSTREAM_FAULT_STALL:
+        return PROBLEM_UPSTREAM_INVALID;
+    }
+    return PROBLEM_NONE;
+}
+
+/* The same for those who waited, who know the ending only by the store's reason. */
+enum problem_code problem_of_reason(enum store_reason reason)
+{
+    switch (reason) {
+    case STORE_REASON_UNSENT:
+        return PROBLEM_UPSTREAM_UNREACHABLE;
+    case STORE_REASON_CLOSED:
+        return PROBLEM_UPSTREAM_CLOSED;
+    case STORE_REASON_INVALID:
+    case STORE_REASON_STALL:
+        return PROBLEM_UPSTREAM_INVALID;
+    case STORE_REASON_SEND_TIMEOUT:
+    case STORE_REASON_OUTCOME_TIMEOUT:
+        return PROBLEM_UPSTREAM_TIMEOUT;
+    case STORE_REASON_DRAIN:
+        return PROBLEM_DRAINING;
+    case STORE_REASON_STATUS:
+        return PROBLEM_RESPONSE_NOT_KEPT;
+    case STORE_REASON_NONE:
+    case STORE_REASON_CRASH:
+    case STORE_REASON_LOST:
+    case STORE_REASON_WITHDRAWN:
+    case STORE_REASON_PROBED:
+        return PROBLEM_OUTCOME_UNKNOWN;
+    }
+    return PROBLEM_OUTCOME_UNKNOWN;
+}
+
+void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome)
+{
+    exchange->problem = (struct problem){.code = code};
+    exchange->outcome = outcome;
+}
+
+/* ---- heads
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static bool keeps_alive(const struct exchange *exchange)
+{
+    return exchange->request.keep_alive && !exchange->worker->draining;
+}
+
+static void write_head(struct exchange *exchange, struct response_head *head)
+{
+    struct buffer *out = client_output(exchange->client);
+    size_t before = buffer_len(out);
+    head->client_minor = exchange->request.minor;
+    head->request_id = span_of(exchange->request_id);
+    headers_write_response(out, head);
+    exchange->bytes_out += buffer_len(out) - before;
+    exchange->status = head->parts.status;
+    exchange->answer.head_written = true;
+}
+
+static void write_replay_head(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    struct stored_response view;
+    bool readable = stored_response_read(&view, answer->stored->data, answer->stored->len);
+    assert(readable && "it was read when it was taken");
+    answer->no_body =
+        exchange->request.method_id == HTTP_HEAD_METHOD || view.parts.status == 204 || view.parts.status == 304;
+    write_head(exchange, &(struct response_head){
+                             .parts = view.parts,
+                             .framing = answer->no_body ? RESPONSE_NO_BODY : RESPONSE_LENGTH,
+                             .length = answer->stored_body.len,
+                             .keep_alive = keeps_alive(exchange),
+                             .replayed_header = exchange->choice.route->replayed_header,
+                             .date = time(NULL),
+                         });
+}
+
+static enum response_framing choose_framing(struct exchange *exchange, uint64_t *length)
+{
+    struct answer *answer = &exchange->answer;
+    if (answer->no_body) {
+        *length = exchange->response.content_length;
+        return RESPONSE_NO_BODY;
+    }
+    if (exchange->response.framing == HTTP_LENGTH) {
+        *length = exchange->response.content_length;
+        return RESPONSE_LENGTH;
+    }
+    if (answer->complete && exchange->state != FLOW_PASSING && !exchange->response_too_large) {
+        *length = answer->stored ? answer->stored_body.len : buffer_len(&answer->body);
+        return RESPONSE_LENGTH; /* all of it is here: no chunks needed */
+    }
+    return exchange->request.minor == 0 ? RESPONSE_UNTIL_CLOSE : RESPONSE_CHUNKED;
+}
+
+static void write_live_head(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    uint64_t length = 0;
+    enum response_framing framing = choose_framing(exchange, &length);
+    answer->framed_by_length = framing == RESPONSE_LENGTH;
+    answer->chunked = framing == RESPONSE_CHUNKED;
+    answer->length = length;
+    if (framing == RESPONSE_UNTIL_CLOSE)
+        exchange->request.keep_alive = false;
+    write_head(exchange, &(struct response_head){
+                             .parts = {.status = exchange->response.status,
+                                       .reason = exchange->response.reason,
+                                       .fields = exchange->response_fields,
+                                       .field_count = exchange->response_field_count},
+                             .framing = framing,
+                             .length = length,
+                             .write_length_without_body = answer->no_body && exchange->response.has_content_length &&
+                                                          exchange->response.status != 204,
+                             .keep_alive = keeps_alive(exchange),
+                             .degraded = exchange->degraded,
+                         });
+}
+
+/* ---- problems
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static const char *state_name(enum store_state state)
+{
+    switch (state) {
+    case STORE_IN_PROGRESS:
+        return "in_progress";
+    case STORE_COMPLETED:
+        return "completed";
+    case STORE_UNKNOWN:
+        return "unknown";
+    case STORE_RELEASED:
+        return "released";
+    }
+    return NULL;
+}
+
+static size_t problem_fields(const struct problem *problem, const struct problem_row *row, struct http_field fields[4],
+                             char retry_after[24])
+{
+    size_t count = 0;
+    fields[count++] = (struct http_field){SPAN("Content-Type"), SPAN("application/problem+json")};
+    fields[count++] = (struct http_field){SPAN("Cache-Control"), SPAN("no-store")};
+    if (row->retry_after) {
+        snprintf(retry_after, 24, "%lld", (long long)(problem->retry_after ? problem->retry_after : 1));
+        fields[count++] = (struct http_field){SPAN("Retry-After"), span_of(retry_after)};
+    }
+    return count;
+}
+
+/* Does the client hold back a body that it will not send after a final answer? Then the connection cannot go on. */
+static bool body_is_held_back(const struct exchange *exchange)
+{
+    return exchange->request.expect_continue && !exchange->continue_sent && !exchange->body_complete;
+}
+
+static void finish(struct exchange *exchange, bool keep_alive)
+{
+    struct client *client = exchange->client;
+    uint64_t drain = exchange->choice.route ? exchange->choice.route->max_request_body : DRAIN_UNPROTECTED;
+    exchange->client = NULL;
+    bool held_back = body_is_held_back(exchange);
+    client_finish(client, keep_alive && !held_back, held_back ? 0 : drain);
+}
+
+void reply_problem_now(struct exchange *exchange)
+{
+    struct problem *problem = &exchange->problem;
+    const struct problem_row *row = problem_row(problem->code);
+    struct http_field fields[4];
+    char retry_after[24];
+    struct buffer body = {0};
+    if (exchange->has_identity && !problem->action) {
+        problem->action = exchange->action;
+        problem->state = state_name(exchange->known.state);
+        if (!problem->original_status)
+            problem->original_status = exchange->known.status;
+    }
+    problem_write_body(&body, problem);
+    bool keep_alive = keeps_alive(exchange) && !row->closes;
+    write_head(exchange, &(struct response_head){
+                             .parts = {.status = row->status,
+                                       .fields = fields,
+                                       .field_count = problem_fields(problem, row, fields, retry_after)},
+                             .framing = RESPONSE_LENGTH,
+                             .length = buffer_len(&body),
+                             .keep_alive = keep_alive && !body_is_held_back(exchange),
+                             .degraded = exchange->degraded,
+                             .date = time(NULL),
+                         });
+    if (exchange->request.method_id != HTTP_HEAD_METHOD) {
+        client_append(exchange->client, buffer_data(&body), buffer_len(&body));
+        exchange->bytes_out += buffer_len(&body);
+    }
+    buffer_free(&body);
+    finish(exchange, keep_alive);
+}
+
+/* ---- the pump
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* The next slice of the body that may go out now. */
+static struct span next_slice(const struct exchange *exchange)
+{
+    const struct answer *answer = &exchange->answer;
+    struct span rest;
+    if (answer->no_body)
+        return (struct span){0};
+    if (answer->stored) {
+        rest = answer->stored_body;
+        rest.data += answer->sent;
+        rest.len -= answer->sent;
+    } else {
+        uint64_t consumed = exchange->response_too_large ? answer->sent : 0; /* see give_slice */
+        rest = buffer_span(&answer->body);
+        rest.data += answer->sent - consumed;
+        rest.len -= answer->sent - consumed;
+    }
+    if (answer->framed_by_length && !answer->end_allowed && rest.len && answer->sent + rest.len == answer->length)
+        rest.len--; /* the last byte waits for the commit */
+    if (rest.len > SLICE)
+        rest.len = SLICE;
+    return rest;
+}
+
+static void give_slice(struct exchange *exchange, struct span slice)
+{
+    struct answer *answer = &exchange->answer;
+    if (answer->chunked) {
+        char head[HTTP_CHUNK_HEAD_MAX];
+        client_append(exchange->client, head, http_chunk_head(head, slice.len));
+        client_write(exchange->client, slice.data, slice.len);
+        client_append(exchange->client, "\r\n", 2);
+    } else {
+        client_write(exchange->client, slice.data, slice.len);
+    }
+    answer->sent += slice.len;
+    exchange->bytes_out += slice.len;
+    if (exchange->response_too_large && !answer->stored)
+        buffer_consume(&answer->body, slice.len); /* not recorded: what is sent is gone */
+}
+
+/* From here on nothing is recorded, so the buffer holds only what the client has not had. */
+static void drop_sent(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    if (exchange->response_too_large && !answer->dropped_sent) {
+        answer->dropped_sent = true;
+        buffer_consume(&answer->body, answer->sent);
+    }
+}
+
+static bool all_given(const struct exchange *exchange)
+{
+    const struct answer *answer = &exchange->answer;
+    return answer->complete && answer->end_allowed && next_slice(exchange).len == 0;
+}
+
+static void end_answer(struct exchange *exchange)
+{
+    if (exchange->answer.chunked)
+        client_append(exchange->client, "0\r\n\r\n", 5);
+    finish(exchange, keeps_alive(exchange));
+}
+
+/* May anything of a live answer be written yet? */
+static bool may_write_live(const struct exchange *exchange)
+{
+    const struct answer *answer = &exchange->answer;
+    if (!exchange->response_seen)
+        return false;
+    /* HTTP/1.0 knows no chunks: a keyed answer is sent with its length once it is complete, unless it is too large to
+     * keep. */
+    bool needs_length = exchange->request.minor == 0 && exchange->response.framing != HTTP_LENGTH && !answer->no_body;
+    return !needs_length || exchange->state == FLOW_PASSING || exchange->response_too_large ||
+           (answer->complete && answer->end_allowed);
+}
+
+/* Collects the head of a live answer, if that has not been done; the first piece of the body goes out with it. */
+void reply_begin(struct exchange *exchange)
+{
+    if (!exchange->answer.head_written)
+        write_live_head(exchange);
+}
+
+void reply_pump(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    if (!exchange->client || exchange->problem.code != PROBLEM_NONE)
+        return;
+    bool replay = answer->stored && !exchange->response_seen;
+    if (!replay && !may_write_live(exchange))
+        return;
+    drop_sent(exchange);
+    if (!answer->head_written && replay)
+        write_replay_head(exchange);
+    reply_begin(exchange);
+    struct span slice;
+    while (client_queued(exchange->client) < CLIENT_HIGH_WATER && (slice = next_slice(exchange)).len)
+        give_slice(exchange, slice);
+    if (all_given(exchange))
+        end_answer(exchange);
+    else
+        client_flush(exchange->client);
+}
+
+/* ---- actions
+ * ------------------------------------------------------------------------------------------------------------- */
+
+enum flow_event reply_stream(struct exchange *exchange)
+{
+    reply_pump(exchange);
+    return FLOW_NONE;
+}
+
+/* The answer as far as it is known: a problem, the cut of a begun answer, or the end of a complete one. */
+static void write_out(struct exchange *exchange)
+{
+    exchange->answer.end_allowed = true;
+    if (!exchange->client)
+        return;
+    if (exchange->problem.code == PROBLEM_NONE) {
+        reply_pump(exchange);
+    } else if (!exchange->answer.head_written) {
+        reply_problem_now(exchange);
+    } else {
+        client_abort(exchange->client); /* it must not be taken for a complete answer */
+        exchange->client = NULL;
+    }
+}
+
+enum flow_event reply_end_early(struct exchange *exchange)
+{
+    if (exchange->settle_out)
+        log_line(exchange->worker->shared->log, LOG_LEVEL_ERROR,
+                 "action %s: the store has not confirmed its outcome in time; the answer goes out all the same",
+                 exchange->action);
+    write_out(exchange);
+    return FLOW_NONE;
+}
+
+enum flow_event reply(struct exchange *exchange)
+{
+    write_out(exchange);
+    return exchange->client ? FLOW_NONE : FLOW_WRITTEN;
+}
+
+/* The client has waited for response_timeout: it is told so, and the action goes on without it. */
+enum flow_event reply_504(struct exchange *exchange)
+{
+    enum outcome outcome = exchange->outcome;
+    exchange_problem(exchange, PROBLEM_UPSTREAM_TIMEOUT, outcome);
+    exchange->problem.detail =
+        "The API has not answered yet. einmal goes on listening for its answer: repeat the request with the "
+        "same key to get it.";
+    exchange->known.state = STORE_IN_PROGRESS;
+    reply_problem_now(exchange);
+    exchange->problem.code = PROBLEM_NONE;
+    return FLOW_NONE;
+}

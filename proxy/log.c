@@ -1,0 +1,413 @@
+/*
+ * log.c - two logs and the thread that writes one of them.
+ *
+ * An access_log is a buffer under a lock of its own that only its worker and the writer ever take, for the time of a
+ * swap. The writer sleeps until somebody has lines, waits a moment so that lines gather, takes all buffers and writes
+ * them. A pipe that nobody reads stops the writer alone: buffers fill up to ACCESS_BUFFER_MAX and then lines are
+ * counted instead of kept.
+ *
+ * Left out: rotation (the reader of stdout does that), sampling, filters.
+ */
+#include "proxy/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ACCESS_BUFFER_MAX (4u << 20)
+#define GATHER_NS         (10 * 1000 * 1000)
+#define ERROR_LINE_MAX    2048
+
+struct access_log {
+    struct log *log;
+    struct access_log *next;
+    pthread_mutex_t lock;
+    struct buffer lines;
+    uint64_t dropped;
+    bool closed;
+    bool wrote;       /* since the last turn; the worker's own */
+    int64_t stamp_ms; /* the millisecond that `stamp` spells */
+    char stamp[32];
+};
+
+struct log {
+    atomic_int level;
+    atomic_bool json;
+    pthread_t writer;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct access_log *first;
+    atomic_bool pending; /* somebody has lines and the writer was told */
+    bool stopping;
+};
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void format_time(char *to, int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    size_t len = strftime(to, 24, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(to + len, 32 - len, ".%03dZ", (int)(ms % 1000));
+}
+
+/* ---- text
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Length of the valid UTF-8 sequence at p, 0 if there is none. */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high, len;
+    } forms[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high || left < forms[i].len)
+            continue;
+        if (p[1] < forms[i].second_low || p[1] > forms[i].second_high)
+            continue;
+        for (size_t k = 2; k < forms[i].len; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return forms[i].len;
+    }
+    return 0;
+}
+
+static void escape_one(struct buffer *out, const unsigned char *p, size_t left, size_t *used)
+{
+    *used = 1;
+    if (*p == '"' || *p == '\\') {
+        buffer_append(out, (const char[]){'\\', (char)*p}, 2);
+    } else if (*p < 0x20 || *p == 0x7f) {
+        buffer_printf(out, "\\u%04x", *p);
+    } else if ((*used = utf8_length(p, left)) != 0) {
+        buffer_append(out, p, *used);
+    } else {
+        *used = 1;
+        buffer_append(out, "\\ufffd", 6);
+    }
+}
+
+void json_escape(struct buffer *out, struct span text)
+{
+    const unsigned char *p = (const unsigned char *)text.data, *end = p + text.len;
+    buffer_append(out, "\"", 1);
+    while (p < end) {
+        const unsigned char *plain = p;
+        while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+            p++;
+        buffer_append(out, plain, (size_t)(p - plain));
+        if (p == end)
+            break;
+        size_t used;
+        escape_one(out, p, (size_t)(end - p), &used);
+        p += used;
+    }
+    buffer_append(out, "\"", 1);
+}
+
+/* ---- the error log
+ * ------------------------------------------------------------------------------------------------------- */
+
+static const char *level_name(enum conf_log_level level)
+{
+    switch (level) {
+    case LOG_LEVEL_ERROR:
+        return "error";
+    case LOG_LEVEL_WARNING:
+        return "warning";
+    case LOG_LEVEL_INFO:
+        return "info";
+    case LOG_LEVEL_DEBUG:
+        return "debug";
+    }
+    return "?";
+}
+
+bool log_wants(const struct log *log, enum conf_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&log->level, memory_order_relaxed);
+}
+
+static void write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000);
+        } else if (n < 0 && errno != EINTR) {
+            return; /* nobody reads it any more: there is no place left to say so */
+        }
+    }
+}
+
+void log_line(struct log *log, enum conf_log_level level, const char *format, ...)
+{
+    if (!log_wants(log, level))
+        return;
+    char text[ERROR_LINE_MAX], stamp[32];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    format_time(stamp, wall_ms());
+    struct buffer line = {0};
+    if (atomic_load_explicit(&log->json, memory_order_relaxed)) {
+        buffer_printf(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", stamp, level_name(level));
+        json_escape(&line, span_of(text));
+        buffer_append(&line, "}\n", 2);
+    } else {
+        for (char *p = text; *p; p++)
+            if ((unsigned char)*p < 0x20)
+                *p = ' ';
+        buffer_printf(&line, "%s %s: %s\n", stamp, level_name(level), text);
+    }
+    write_all(STDERR_FILENO, buffer_data(&line), buffer_len(&line));
+    buffer_free(&line);
+}
+
+/* ---- the access log
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void json_text(struct buffer *out, const char *name, struct span value)
+{
+    if (!value.len)
+        return;
+    buffer_printf(out, ",\"%s\":", name);
+    json_escape(out, value);
+}
+
+static void json_ms(struct buffer *out, const char *name, int64_t us)
+{
+    if (us >= 0)
+        buffer_printf(out, ",\"%s\":%lld.%03d", name, (long long)(us / 1000), (int)(us % 1000));
+}
+
+static void write_json(struct buffer *out, const char *stamp, const struct access_entry *entry)
+{
+    buffer_append(out, "{\"time\":\"", 9);
+    buffer_append_span(out, span_of(stamp));
+    buffer_append(out, "\"", 1);
+    json_text(out, "method", entry->method);
+    json_text(out, "host", entry->host);
+    json_text(out, "path", entry->path);
+    json_text(out, "route", span_of(entry->route));
+    buffer_printf(out, ",\"status\":%u", entry->status);
+    json_text(out, "outcome", span_of(entry->outcome));
+    json_text(out, "action", span_of(entry->action));
+    json_text(out, "task", entry->task);
+    json_text(out, "request_id", entry->request_id);
+    buffer_printf(out, ",\"bytes_in\":%llu,\"bytes_out\":%llu", (unsigned long long)entry->bytes_in,
+                  (unsigned long long)entry->bytes_out);
+    json_ms(out, "duration_ms", entry->duration_us);
+    json_ms(out, "upstream_ms", entry->upstream_us);
+    json_ms(out, "wait_ms", entry->wait_us);
+    json_text(out, "client", entry->client);
+    json_text(out, "trace_id", entry->trace_id);
+    buffer_append(out, "}\n", 2);
+}
+
+static void plain_text(struct buffer *out, struct span value)
+{
+    if (!value.len) {
+        buffer_append(out, "- ", 2);
+        return;
+    }
+    char *to = buffer_reserve(out, value.len + 1);
+    for (size_t i = 0; i < value.len; i++)
+        to[i] = (unsigned char)value.data[i] > 0x20 && (unsigned char)value.data[i] < 0x7f ? value.data[i] : '?';
+    to[value.len] = ' ';
+    buffer_commit(out, value.len + 1);
+}
+
+static void plain_ms(struct buffer *out, int64_t us)
+{
+    if (us < 0)
+        buffer_append(out, "- ", 2);
+    else
+        buffer_printf(out, "%lld.%03d ", (long long)(us / 1000), (int)(us % 1000));
+}
+
+/* The fields of the JSON line in the same order, "-" for what is absent. */
+static void write_plain(struct buffer *out, const char *stamp, const struct access_entry *entry)
+{
+    plain_text(out, span_of(stamp));
+    plain_text(out, entry->method);
+    plain_text(out, entry->host);
+    plain_text(out, entry->path);
+    plain_text(out, span_of(entry->route));
+    buffer_printf(out, "%u ", entry->status);
+    plain_text(out, span_of(entry->outcome));
+    plain_text(out, span_of(entry->action));
+    plain_text(out, entry->task);
+    plain_text(out, entry->request_id);
+    buffer_printf(out, "%llu %llu ", (unsigned long long)entry->bytes_in, (unsigned long long)entry->bytes_out);
+    plain_ms(out, entry->duration_us);
+    plain_ms(out, entry->upstream_us);
+    plain_ms(out, entry->wait_us);
+    plain_text(out, entry->client);
+    plain_text(out, entry->trace_id);
+    out->memory[out->end - 1] = '\n';
+}
+
+void access_log_write(struct access_log *access, const struct access_entry *entry)
+{
+    int64_t now = wall_ms();
+    if (now != access->stamp_ms) {
+        access->stamp_ms = now;
+        format_time(access->stamp, now);
+    }
+    access->wrote = true;
+    pthread_mutex_lock(&access->lock);
+    if (buffer_len(&access->lines) > ACCESS_BUFFER_MAX)
+        access->dropped++;
+    else if (atomic_load_explicit(&access->log->json, memory_order_relaxed))
+        write_json(&access->lines, access->stamp, entry);
+    else
+        write_plain(&access->lines, access->stamp, entry);
+    pthread_mutex_unlock(&access->lock);
+}
+
+void access_log_turn(struct access_log *access)
+{
+    struct log *log = access->log;
+    if (!access->wrote)
+        return;
+    access->wrote = false;
+    /* The writer clears `pending` before it takes the buffers: lines that were there before we saw it set are taken. */
+    if (atomic_load(&log->pending) || atomic_exchange(&log->pending, true))
+        return;
+    pthread_mutex_lock(&log->lock);
+    pthread_cond_signal(&log->wake);
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* Takes the lines of one worker. The buffer that comes back goes in for the next ones: no allocation in the long run.
+ */
+static void take(struct access_log *access, struct buffer *spare, uint64_t *dropped)
+{
+    pthread_mutex_lock(&access->lock);
+    struct buffer full = access->lines;
+    access->lines = *spare;
+    *dropped = access->dropped;
+    access->dropped = 0;
+    pthread_mutex_unlock(&access->lock);
+    *spare = full;
+}
+
+static void write_lines(struct log *log, struct buffer *spare)
+{
+    pthread_mutex_lock(&log->lock);
+    struct access_log *access = log->first;
+    pthread_mutex_unlock(&log->lock);
+    for (; access; access = access->next) { /* the list only grows at its head while we run */
+        uint64_t dropped;
+        take(access, spare, &dropped);
+        write_all(STDOUT_FILENO, buffer_data(spare), buffer_len(spare));
+        buffer_consume(spare, buffer_len(spare));
+        if (dropped)
+            log_line(log, LOG_LEVEL_WARNING, "access log: %llu lines dropped, nobody read standard output fast enough",
+                     (unsigned long long)dropped);
+    }
+}
+
+static void *writer_main(void *arg)
+{
+    struct log *log = arg;
+    struct buffer spare = {0};
+    bool stopping = false;
+    while (!stopping) {
+        pthread_mutex_lock(&log->lock);
+        while (!log->stopping && !atomic_load(&log->pending))
+            pthread_cond_wait(&log->wake, &log->lock);
+        stopping = log->stopping;
+        pthread_mutex_unlock(&log->lock);
+        if (!stopping)
+            nanosleep(&(struct timespec){0, GATHER_NS}, NULL);
+        atomic_store(&log->pending, false);
+        write_lines(log, &spare);
+    }
+    buffer_free(&spare);
+    return NULL;
+}
+
+/* ---- opening and closing
+ * ------------------------------------------------------------------------------------------------- */
+
+struct log *log_new(void)
+{
+    struct log *log = NEW(struct log);
+    log->level = LOG_LEVEL_INFO;
+    log->json = true;
+    pthread_mutex_init(&log->lock, NULL);
+    pthread_cond_init(&log->wake, NULL);
+    int failed = pthread_create(&log->writer, NULL, writer_main, log);
+    assert(!failed && "a thread is to be had at start");
+    return log;
+}
+
+void log_configure(struct log *log, enum conf_log_level level, bool json)
+{
+    atomic_store(&log->level, (int)level);
+    atomic_store(&log->json, json);
+}
+
+struct access_log *access_log_open(struct log *log)
+{
+    struct access_log *access = NEW(struct access_log);
+    access->log = log;
+    pthread_mutex_init(&access->lock, NULL);
+    pthread_mutex_lock(&log->lock);
+    access->next = log->first;
+    log->first = access;
+    pthread_mutex_unlock(&log->lock);
+    return access;
+}
+
+void access_log_close(struct access_log *access)
+{
+    access->closed = true; /* what it holds is written by log_free at the latest; the memory is the log's until then */
+}
+
+void log_free(struct log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    log->stopping = true;
+    pthread_cond_signal(&log->wake);
+    pthread_mutex_unlock(&log->lock);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    if (pthread_timedjoin_np(log->writer, NULL, &until) != 0)
+        return; /* a pipe that nobody reads: the process ends, the thread with it */
+    while (log->first) {
+        struct access_log *access = log->first;
+        log->first = access->next;
+        assert(access->closed);
+        buffer_free(&access->lines);
+        pthread_mutex_destroy(&access->lock);
+        free(access);
+    }
+    pthread_mutex_destroy(&log->lock);
+    pthread_cond_destroy(&log->wake);
+    free(log);
+}

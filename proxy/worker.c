@@ -1,0 +1,369 @@
+/*
+ * worker.c - a thread and its event loop.
+ *
+ * The loop runs turn by turn: after each turn the access log is handed on. What comes from other threads comes through
+ * one inbox (descriptors, a new configuration, orders to drain or stop) or through the store's handle; both wake the
+ * loop by an eventfd.
+ *
+ * Invariant at the end: no connection, no exchange, no upstream call is left, and the asserts say so.
+ */
+#include "proxy/worker.h"
+#include "proxy/exchange.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUDGET_SLICE (1 << 20)
+
+enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
+
+struct inbox_item {
+    struct inbox_item *next;
+    enum inbox_kind kind;
+    int fd;
+    char peer[64];
+    struct conf *conf;
+};
+
+int64_t monotonic_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void crash_point(const struct worker *worker, const char *name)
+{
+#ifdef EINMAL_CRASH_POINTS
+    if (worker->shared->crash_at && strcmp(worker->shared->crash_at, name) == 0)
+        kill(getpid(), SIGKILL);
+#else
+    (void)worker, (void)name;
+#endif
+}
+
+/* ---- small tools
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* xorshift128+: ids must differ, nobody has to be unable to guess them. */
+static uint64_t next_random(uint64_t state[2])
+{
+    uint64_t a = state[0], b = state[1];
+    state[0] = b;
+    a ^= a << 23;
+    state[1] = a ^ b ^ (a >> 18) ^ (b >> 5);
+    return state[1] + b;
+}
+
+void worker_request_id(struct worker *worker, char to[33])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t halves[2] = {next_random(worker->random), next_random(worker->random)};
+    for (size_t i = 0; i < 32; i++)
+        to[i] = digits[(halves[i / 16] >> (i % 16 * 4)) & 15];
+    to[32] = '\0';
+}
+
+/* Sizes beyond what is at hand are fetched from the shared number; what gathers beyond two slices goes back. */
+bool worker_take_memory(struct worker *worker, uint64_t size)
+{
+    int64_t need = (int64_t)size - worker->budget_left;
+    if (need > 0) {
+        int64_t fetch = need + BUDGET_SLICE;
+        if (atomic_fetch_sub(&worker->shared->budget.left, fetch) < fetch) {
+            atomic_fetch_add(&worker->shared->budget.left, fetch);
+            fetch = need; /* no slice to spare: just what is needed */
+            if (atomic_fetch_sub(&worker->shared->budget.left, fetch) < fetch) {
+                atomic_fetch_add(&worker->shared->budget.left, fetch);
+                return false;
+            }
+        }
+        worker->budget_left += fetch;
+    }
+    worker->budget_left -= (int64_t)size;
+    return true;
+}
+
+void worker_give_memory(struct worker *worker, uint64_t size)
+{
+    worker->budget_left += (int64_t)size;
+    if (worker->budget_left > 2 * BUDGET_SLICE) {
+        atomic_fetch_add(&worker->shared->budget.left, worker->budget_left - BUDGET_SLICE);
+        worker->budget_left = BUDGET_SLICE;
+    }
+}
+
+/* ---- configuration
+ * ------------------------------------------------------------------------------------------------------- */
+
+static struct worker_conf *worker_conf_new(struct conf *conf)
+{
+    struct worker_conf *held = NEW(struct worker_conf);
+    held->conf = conf_ref(conf);
+    held->refs = 1;
+    held->client_settings = (struct client_settings){
+        .limits = {conf->limits.header_bytes, conf->limits.headers, conf->limits.request_target},
+        .header_timeout = conf->timeouts.header,
+        .body_timeout = conf->timeouts.body,
+        .idle_timeout = conf->timeouts.idle,
+        .send_timeout = conf->timeouts.send,
+    };
+    return held;
+}
+
+struct worker_conf *worker_conf_ref(struct worker_conf *conf)
+{
+    conf->refs++;
+    return conf;
+}
+
+void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
+{
+    (void)worker;
+    assert(conf->refs > 0);
+    if (--conf->refs)
+        return;
+    conf_unref(conf->conf);
+    free(conf);
+}
+
+/* Connections use the new settings from their next request on; requests that run keep what they began with. */
+static void reload(struct worker *worker, struct conf *conf)
+{
+    struct worker_conf *old = worker->conf;
+    worker->conf = worker_conf_new(conf);
+    conf_unref(conf);
+    for (struct connection *connection = worker->connections; connection; connection = connection->next)
+        client_set_settings(connection->client, &worker->conf->client_settings);
+    upstream_pool_set_limits(worker->pool, &worker->conf->client_settings.limits);
+    upstream_pool_drop_idle(worker->pool);
+    worker_conf_unref(worker, old);
+}
+
+/* ---- connections
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void adopt(struct worker *worker, int fd, const char *peer)
+{
+    struct connection *connection = NEW(struct connection);
+    connection->worker = worker;
+    connection->next = worker->connections;
+    if (connection->next)
+        connection->next->prev = connection;
+    worker->connections = connection;
+    worker->connection_count++;
+    connection->client =
+        client_new(worker->base, fd, peer, &worker->conf->client_settings, &exchange_client_events, connection);
+    if (worker->draining)
+        client_close_when_idle(connection->client);
+}
+
+static void drain(struct worker *worker)
+{
+    worker->draining = true;
+    for (struct connection *connection = worker->connections, *next; connection; connection = next) {
+        next = connection->next;
+        client_close_when_idle(connection->client);
+    }
+}
+
+static void drain_limit(struct worker *worker)
+{
+    for (struct exchange *exchange = worker->exchanges, *next; exchange; exchange = next) {
+        next = exchange_next(exchange); /* ending one never frees another */
+        exchange_drain_limit(exchange);
+    }
+}
+
+/* ---- inbox
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static void put(struct worker *worker, struct inbox_item *item)
+{
+    pthread_mutex_lock(&worker->inbox_lock);
+    struct inbox_item **end = &worker->inbox;
+    bool was_empty = !*end;
+    while (*end)
+        end = &(*end)->next;
+    *end = item;
+    pthread_mutex_unlock(&worker->inbox_lock);
+    if (was_empty) {
+        ssize_t written = write(worker->inbox_fd, &(uint64_t){1}, sizeof(uint64_t));
+        assert(written == sizeof(uint64_t));
+    }
+}
+
+static void put_order(struct worker *worker, enum inbox_kind kind)
+{
+    struct inbox_item *item = NEW(struct inbox_item);
+    item->kind = kind;
+    put(worker, item);
+}
+
+static void handle(struct worker *worker, struct inbox_item *item)
+{
+    switch (item->kind) {
+    case INBOX_CONNECTION:
+        adopt(worker, item->fd, item->peer);
+        break;
+    case INBOX_CONF:
+        reload(worker, item->conf);
+        break;
+    case INBOX_DRAIN:
+        drain(worker);
+        break;
+    case INBOX_DRAIN_LIMIT:
+        drain_limit(worker);
+        break;
+    case INBOX_STOP:
+        worker->stopping = true;
+        break;
+    }
+    free(item);
+}
+
+static void on_inbox(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct worker *worker = arg;
+    uint64_t count;
+    ssize_t got = read(fd, &count, sizeof count);
+    (void)got; /* EAGAIN: somebody was faster; the list tells */
+    pthread_mutex_lock(&worker->inbox_lock);
+    struct inbox_item *item = worker->inbox;
+    worker->inbox = NULL;
+    pthread_mutex_unlock(&worker->inbox_lock);
+    while (item) {
+        struct inbox_item *next = item->next;
+        handle(worker, item);
+        item = next;
+    }
+}
+
+static void on_store(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    store_handle_deliver(((struct worker *)arg)->store);
+}
+
+void worker_give(struct worker *worker, int fd, const char *peer)
+{
+    struct inbox_item *item = NEW(struct inbox_item);
+    item->kind = INBOX_CONNECTION;
+    item->fd = fd;
+    snprintf(item->peer, sizeof item->peer, "%s", peer);
+    put(worker, item);
+}
+
+void worker_reload(struct worker *worker, struct conf *conf)
+{
+    struct inbox_item *item = NEW(struct inbox_item);
+    item->kind = INBOX_CONF;
+    item->conf = conf_ref(conf);
+    put(worker, item);
+}
+
+void worker_drain(struct worker *worker)
+{
+    put_order(worker, INBOX_DRAIN);
+}
+
+void worker_drain_limit(struct worker *worker)
+{
+    put_order(worker, INBOX_DRAIN_LIMIT);
+}
+
+bool worker_is_settled(const struct worker *worker)
+{
+    return atomic_load(&worker->settled);
+}
+
+bool worker_is_idle(const struct worker *worker)
+{
+    return atomic_load(&worker->idle);
+}
+
+/* ---- the thread
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    while (!worker->stopping) {
+        event_base_loop(worker->base, EVLOOP_ONCE);
+        access_log_turn(worker->access);
+        if (worker->draining) {
+            atomic_store(&worker->settled, worker->exchange_count == 0);
+            atomic_store(&worker->idle, worker->exchange_count == 0 && worker->connection_count == 0);
+        }
+    }
+    return NULL;
+}
+
+static struct event *watch(struct worker *worker, int fd, event_callback_fn callback)
+{
+    struct event *event = must_allocate(event_new(worker->base, fd, EV_READ | EV_PERSIST, callback, worker));
+    event_add(event, NULL);
+    return event;
+}
+
+struct worker *worker_new(struct worker_shared *shared, struct conf *conf)
+{
+    struct worker *worker = NEW(struct worker);
+    struct event_config *config = must_allocate(event_config_new());
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+    worker->base = must_allocate(event_base_new_with_config(config));
+    event_config_free(config);
+    worker->shared = shared;
+    worker->conf = worker_conf_new(conf);
+    worker->store = store_handle_open(shared->store);
+    worker->resolver = resolver_client_new(shared->resolver, worker->base);
+    worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);
+    worker->access = access_log_open(shared->log);
+    pthread_mutex_init(&worker->inbox_lock, NULL);
+    worker->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert(worker->inbox_fd >= 0 && "descriptors are there at start");
+    ssize_t got = getrandom(worker->random, sizeof worker->random, 0);
+    assert(got == sizeof worker->random);
+    worker->inbox_event = watch(worker, worker->inbox_fd, on_inbox);
+    worker->store_event = watch(worker, store_handle_fd(worker->store), on_store);
+    return worker;
+}
+
+void worker_start(struct worker *worker)
+{
+    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
+    assert(!failed && "a thread is to be had at start");
+}
+
+void worker_stop(struct worker *worker)
+{
+    put_order(worker, INBOX_STOP);
+    pthread_join(worker->thread, NULL);
+}
+
+void worker_free(struct worker *worker)
+{
+    while (worker->connections)
+        client_free_now(worker->connections->client);
+    assert(!worker->exchanges && "a drain ends every exchange");
+    assert(!worker->inbox);
+    event_free(worker->store_event);
+    event_free(worker->inbox_event);
+    close(worker->inbox_fd);
+    upstream_pool_free(worker->pool);
+    resolver_client_free(worker->resolver);
+    store_handle_close(worker->store);
+    access_log_close(worker->access);
+    worker_conf_unref(worker, worker->conf);
+    event_base_free(worker->base);
+    pthread_mutex_destroy(&worker->inbox_lock);
+    free(worker);
+}
