@@ -21,15 +21,16 @@ static inline size_t buffer_len(const struct buffer *b)
 
 static inline char *buffer_data(const struct buffer *b)
 {
-    return b->memory + b->start;
+    return b->memory ? b->memory + b->start : NULL; /* NULL + 0 is undefined */
 }
 
 static inline struct span buffer_span(const struct buffer *b)
 {
-    return (struct span){b->memory + b->start, b->end - b->start};
+    return (struct span){buffer_data(b), buffer_len(b)};
 }
 
-/* Room for at least `size` more bytes after `end`; returns where they go. Follow with buffer_commit. */
+/* Room for at least `size` more bytes after `end`; returns where they go. Follow with buffer_commit. What is appended may
+ * not lie in the buffer itself. */
 char *buffer_reserve(struct buffer *b, size_t size);
 
 static inline void buffer_commit(struct buffer *b, size_t len)
