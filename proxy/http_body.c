@@ -240,7 +240,9 @@ enum http_body_verdict http_read_body(struct http_parser *parser, const char *by
 
 bool http_read_end(struct http_parser *parser)
 {
-    if (parser->stage == STAGE_BODY && parser->framing == HTTP_UNTIL_CLOSE)
+    bool nothing_missing = parser->framing != HTTP_CHUNKED && parser->remaining == 0; /* until close: never counted */
+
+    if (parser->stage == STAGE_BODY && nothing_missing)
         parser->stage = STAGE_OVER;
     return parser->stage == STAGE_OVER;
 }

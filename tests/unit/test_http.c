@@ -627,6 +627,7 @@ Test(http, closing_completes_only_what_ends_by_closing)
         {"at a chunk's end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", "more"},
         {"before the last CRLF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "more"},
         {"no length", "HTTP/1.1 200 OK\r\n\r\nabc", "ok3 close"},
+        {"all of its length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "ok3"},
         {"no length, nothing in it", "HTTP/1.1 200 OK\r\n\r\n", "ok close"},
         {"only a 1xx", "HTTP/1.1 100 Continue\r\n\r\n", "ok"}, /* that a final one is missing is upstream.c's to see */
         {"in the head", "HTTP/1.1 200 OK\r\nA: b\r\n", "more"},
@@ -637,6 +638,29 @@ Test(http, closing_completes_only_what_ends_by_closing)
 
         http_run(&run, HTTP_RESPONSES, &limits, rows[i].bytes, strlen(rows[i].bytes), NULL, 0, false);
         cr_expect_str_eq(run.verdict, rows[i].verdict, "%s: %s", rows[i].name, run.verdict);
+    }
+}
+
+/* The end may come in the same turn as the head, before anybody asked for the body. */
+Test(http, closing_right_after_a_head)
+{
+    static const struct {
+        const char *head;
+        bool complete;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true},
+        {"HTTP/1.1 204 No Content\r\n\r\n", true},
+        {"HTTP/1.1 200 OK\r\n\r\n", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n", false},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct parsed parsed = parse(HTTP_RESPONSES, &limits, rows[i].head);
+
+        cr_assert_eq(parsed.verdict, HTTP_HEAD_READY, "%s", rows[i].head);
+        cr_expect_eq(http_read_end(parsed.parser), rows[i].complete, "%s", rows[i].head);
+        parsed_free(&parsed);
     }
 }
 
