@@ -1,0 +1,23 @@
+# Compiler settings of all our own code. Asserts stay on in every build: NDEBUG is never defined.
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+string(REPLACE "-O3" "-O2" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+
+add_library(einmal_options INTERFACE)
+target_include_directories(einmal_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(einmal_options INTERFACE _GNU_SOURCE "EINMAL_VERSION=\"${PROJECT_VERSION}\"")
+target_compile_options(einmal_options INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+                       -Wwrite-strings -Wvla -Wpointer-arith -fno-omit-frame-pointer)
+if(EINMAL_WERROR)
+  target_compile_options(einmal_options INTERFACE -Werror)
+endif()
+if(EINMAL_CRASH_POINTS)
+  target_compile_definitions(einmal_options INTERFACE EINMAL_CRASH_POINTS)
+endif()
+if(EINMAL_SANITIZE)
+  target_compile_options(einmal_options INTERFACE -fsanitize=${EINMAL_SANITIZE} -fno-sanitize-recover=undefined)
+  target_link_options(einmal_options INTERFACE -fsanitize=${EINMAL_SANITIZE})
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(einmal_options INTERFACE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE)
+  target_link_options(einmal_options INTERFACE -pie -Wl,-z,relro,-z,now)
+endif()
