@@ -1,0 +1,96 @@
+/*
+ * engine_lmdb.h - what the two halves of the LMDB engine share. Private to engine_lmdb*.c, which include lmdb.h first.
+ *
+ * The trees (keys sort as bytes, numbers are big-endian):
+ *
+ *     index         prefix16 0 identity16              seq8          the only two that are written at a random place;
+ *                   prefix16 1 content16 seq8          identity16    neighbours, so that one leaf takes both
+ *     reservations  seq8                               record_write_reservation
+ *     outcomes      seq8                               record_write_outcome, a small response included
+ *     pieces        seq8 number4                       at most PIECE_LEN bytes of a larger response
+ *     open          seq8                               record_write_opening, while in progress
+ *     unknown       since8 seq8                        nothing: for the count and the oldest
+ *     expiry        expires8 seq8                      nothing: the oldest end is swept
+ *     scopes        1 name                             record_write_scope
+ *     meta          "format", "counters"
+ *
+ * Sequence numbers are given at RESERVE and never again, so what grows with the traffic is appended. `unknown` and
+ * `expiry` hold a record only while it is not in progress: sweeping cannot meet one that is.
+ */
+#pragma once
+
+#include "store/engine.h"
+
+#define PIECE_LEN                                                                                       \
+    4080 /* exactly one overflow page: larger values need contiguous free pages, which are slow to find \
+          */
+
+enum tree {
+    TREE_INDEX,
+    TREE_RESERVATIONS,
+    TREE_OUTCOMES,
+    TREE_PIECES,
+    TREE_OPEN,
+    TREE_UNKNOWN,
+    TREE_EXPIRY,
+    TREE_SCOPES,
+    TREE_META,
+    TREE_COUNT
+};
+
+struct lmdb {
+    struct engine engine; /* first */
+    struct engine_config config;
+    char *path;
+    MDB_env *env; /* NULL while it could not be reopened */
+    MDB_txn *txn; /* the write transaction, between begin and commit or abort */
+    MDB_dbi trees[TREE_COUNT];
+    uint64_t completed;           /* as of this transaction */
+    uint64_t committed_completed; /* as of the last that counted */
+    uint64_t in_progress, unknown;
+    int64_t oldest_unknown_ms;
+    uint64_t used_pages, max_pages;
+    unsigned until_count; /* transactions until the free pages are counted again */
+};
+
+static inline struct lmdb *lmdb_of(struct engine *engine)
+{
+    return (struct lmdb *)engine;
+}
+
+/* LMDB's or the system's error as ours. */
+static inline enum engine_error lmdb_error(int rc)
+{
+    switch (rc) {
+    case 0:
+        return ENGINE_OK;
+    case MDB_MAP_FULL:
+    case MDB_TXN_FULL:
+    case ENOSPC:
+    case EDQUOT:
+        return ENGINE_FULL;
+    default:
+        return ENGINE_IO;
+    }
+}
+
+/* engine_lmdb_record.c: the steps */
+enum engine_error lmdb_find(struct engine *engine, const struct store_id *id, struct record *out, bool *found);
+enum engine_error lmdb_find_other(struct engine *engine, const struct store_id *id, const uint8_t *content,
+                                  int64_t now_ms, bool *found);
+enum engine_error lmdb_insert(struct engine *engine, const struct record_reservation *reservation,
+                              const struct record_opening *opening);
+enum engine_error lmdb_reopen_record(struct engine *engine, const struct record *record,
+                                     const struct record_opening *opening);
+enum engine_error lmdb_settle(struct engine *engine, const struct record *record, const struct record_outcome *outcome,
+                              const struct store_bytes *response, bool keep);
+enum engine_error lmdb_restore(struct engine *engine, const struct record *record);
+enum engine_error lmdb_erase(struct engine *engine, const struct record *record);
+enum engine_error lmdb_response(struct engine *engine, const struct record *record, struct store_bytes **out);
+enum engine_error lmdb_sweep(struct engine *engine, int64_t now_ms, unsigned limit, unsigned *swept);
+enum engine_error lmdb_first_open(struct engine *engine, struct record *out, bool *found, char *scope_name);
+enum engine_error lmdb_get_scope(struct engine *engine, const char *name, struct record_scope *out, bool *found);
+enum engine_error lmdb_put_scope(struct engine *engine, const char *name, const struct record_scope *scope);
+bool lmdb_is_due(struct engine *engine, int64_t now_ms);
+enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, const uint8_t *fingerprint,
+                            struct record *out, bool *found, struct store_bytes **response);
