@@ -1,0 +1,99 @@
+/*
+ * key_hash.c - PURE, but for SHA-256 of OpenSSL. The hash over typed, length-prefixed parts.
+ *
+ *     purpose | part | part …        part: type (1) | length (8, big-endian) | bytes
+ *
+ * No sequence of parts is the beginning of another reading of the same bytes, so equal hashes mean equal parts. The
+ * form names stored actions: it is pinned by test_key.c and may only change together with the number in the purposes.
+ */
+#include "proxy/key_internal.h"
+
+#include <assert.h>
+
+/* What stands for a kind in the hash: enumerators may move, these may not. */
+static const char *const component_names[] = {
+    [COMPONENT_METHOD] = "method",
+    [COMPONENT_HOST] = "host",
+    [COMPONENT_PATH] = "path",
+    [COMPONENT_QUERY] = "query",
+    [COMPONENT_BODY] = "body",
+    [COMPONENT_PATH_NAME] = "path:",
+    [COMPONENT_QUERY_NAME] = "query:",
+    [COMPONENT_HEADER] = "header:",
+    [COMPONENT_COOKIE] = "cookie:",
+    [COMPONENT_FORM] = "form:",
+    [COMPONENT_JSON] = "json:",
+    [COMPONENT_TLS_SUBJECT] = "tls:subject",
+    [COMPONENT_TLS_FINGERPRINT] = "tls:fingerprint",
+    [COMPONENT_LITERAL] = "literal:",
+};
+
+static const char value_types[] = {
+    [VALUE_ABSENT] = '-', [VALUE_NULL] = '0', [VALUE_TRUE] = 't',    [VALUE_FALSE] = 'f',      [VALUE_NUMBER] = '1',
+    [VALUE_TEXT] = 's',   [VALUE_TREE] = '{', [VALUE_SEVERAL] = '*', [VALUE_UNREADABLE] = '?',
+};
+
+/* OpenSSL fails here only without memory or without SHA-256 at all: neither can be answered. */
+static void must(int done)
+{
+    assert(done == 1);
+}
+
+void key_hash_open(struct key_hash *hash)
+{
+    hash->context = must_allocate(EVP_MD_CTX_new());
+    must(EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL));
+}
+
+void key_hash_close(struct key_hash *hash)
+{
+    EVP_MD_CTX_free(hash->context);
+}
+
+void key_hash_begin(struct key_hash *hash, struct span purpose)
+{
+    must(EVP_DigestInit_ex(hash->context, NULL, NULL)); /* the same algorithm again, without looking it up */
+    must(EVP_DigestUpdate(hash->context, purpose.data, purpose.len));
+}
+
+static void part_head(struct key_hash *hash, char type, uint64_t len)
+{
+    unsigned char head[9] = {(unsigned char)type};
+    for (int i = 8; i > 0; i--, len >>= 8)
+        head[i] = (unsigned char)len;
+    must(EVP_DigestUpdate(hash->context, head, sizeof head));
+}
+
+void key_hash_part(struct key_hash *hash, char type, struct span bytes)
+{
+    part_head(hash, type, bytes.len);
+    if (bytes.len)
+        must(EVP_DigestUpdate(hash->context, bytes.data, bytes.len));
+}
+
+/* Header names have no case: a configuration that spells one differently names the same actions. */
+static void part_lower(struct key_hash *hash, char type, struct span name)
+{
+    part_head(hash, type, name.len);
+    for (size_t i = 0; i < name.len; i++) {
+        char lower = (char)(name.data[i] >= 'A' && name.data[i] <= 'Z' ? name.data[i] | 0x20 : name.data[i]);
+        must(EVP_DigestUpdate(hash->context, &lower, 1));
+    }
+}
+
+void key_hash_component(struct key_hash *hash, const struct component *component, const struct key_value *value)
+{
+    key_hash_part(hash, 'c', span_of(component_names[component->kind]));
+    if (component->kind == COMPONENT_HEADER)
+        part_lower(hash, 'a', span_of(component->argument));
+    else
+        key_hash_part(hash, 'a', span_of(component->argument));
+    key_hash_part(hash, value_types[value->kind], value->bytes);
+}
+
+void key_hash_end(struct key_hash *hash, uint8_t out[KEY_HASH_LEN])
+{
+    unsigned len = 0;
+    must(EVP_DigestFinal_ex(hash->context, out, &len));
+    assert(len == KEY_HASH_LEN);
+}
