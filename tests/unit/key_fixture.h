@@ -28,7 +28,8 @@ struct rule {
     bool derive_first;
     bool scope_list;
     const char *scope[FIXTURE_MAX];
-    enum conf_fingerprint_kind fingerprint;
+    enum conf_fingerprint_kind fingerprint; /* nothing said: the default, unless `unbound` says none */
+    bool unbound;
     const char *bound[FIXTURE_MAX];
     char *ignore[FIXTURE_MAX];
     bool mismatch_is_new;
@@ -103,6 +104,8 @@ static inline struct conf_route fixture_route(const struct rule *rule)
     route.scope_kind = rule->scope_list ? SCOPE_COMPONENTS : SCOPE_AUTO;
     route.scope = fixture_list(rule->scope);
     route.fingerprint_kind = rule->fingerprint;
+    if (rule->fingerprint == FINGERPRINT_NONE && !rule->unbound)
+        route.fingerprint_kind = FINGERPRINT_DEFAULT;
     route.fingerprint = fixture_list(rule->bound);
     route.ignore = (char **)(uintptr_t)rule->ignore;
     route.mismatch_is_new = rule->mismatch_is_new;
