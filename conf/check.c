@@ -1,0 +1,267 @@
+/*
+ * check.c - what the settings of a route mean for one another: errors where nothing sensible can be meant, warnings
+ * (contract §3, "check warns") where a rule cannot work as meant.
+ *
+ * Both point at the setting that is to be changed, as far as it is written in the file.
+ */
+#include "conf/check.h"
+
+#include "conf/component.h"
+#include "conf/pattern.h"
+#include "proxy/span.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The value of a setting, or the whole mapping where it is left at its default. */
+static const yaml_node_t *node_of(const struct reader *reader, const yaml_node_t *mapping, const char *name)
+{
+    const yaml_node_t *node = document_member(reader->document, mapping, name, NULL);
+    return node ? node : mapping;
+}
+
+static struct place place_of(const struct reader *reader, const yaml_node_t *mapping, const char *name)
+{
+    return reader_place(reader, node_of(reader, mapping, name));
+}
+
+/* ---- keys from what changes with every attempt ---- */
+
+enum name_test { NAME_IS, NAME_ENDS, NAME_CONTAINS };
+
+struct suspect {
+    enum name_test test;
+    const char *text; /* lower case, "_" for "-" */
+    const char *what;
+};
+
+static const char a_time[] = "a time";
+static const char a_signature[] = "a signature";
+static const char a_trace[] = "a trace or request id";
+
+static const struct suspect suspects[] = {
+    {NAME_IS, "date", a_time},
+    {NAME_IS, "time", a_time},
+    {NAME_IS, "datetime", a_time},
+    {NAME_IS, "ts", a_time},
+    {NAME_IS, "now", a_time},
+    {NAME_IS, "age", a_time},
+    {NAME_IS, "expires", a_time},
+    {NAME_ENDS, "_at", a_time},
+    {NAME_ENDS, "_date", a_time},
+    {NAME_ENDS, "_time", a_time},
+    {NAME_CONTAINS, "timestamp", a_time},
+    {NAME_CONTAINS, "signature", a_signature},
+    {NAME_CONTAINS, "hmac", a_signature},
+    {NAME_IS, "sig", a_signature},
+    {NAME_IS, "traceparent", a_trace},
+    {NAME_IS, "tracestate", a_trace},
+    {NAME_CONTAINS, "trace_id", a_trace},
+    {NAME_CONTAINS, "traceid", a_trace},
+    {NAME_CONTAINS, "trace_context", a_trace},
+    {NAME_CONTAINS, "span_id", a_trace},
+    {NAME_CONTAINS, "spanid", a_trace},
+    {NAME_CONTAINS, "request_id", a_trace},
+    {NAME_CONTAINS, "requestid", a_trace},
+    {NAME_CONTAINS, "x_b3_", a_trace},
+};
+
+/* "sentAt", "Sent-At" and "sent_at" are one name to us: lower case with "_" between the words. */
+static void plain_name(const char *name, char *out, size_t size)
+{
+    size_t len = 0;
+    for (const char *c = name; *c && len + 2 < size; c++) {
+        bool upper = *c >= 'A' && *c <= 'Z';
+        bool begins_word = upper && c > name && c[-1] >= 'a' && c[-1] <= 'z';
+        if (begins_word)
+            out[len++] = '_';
+        out[len++] = (char)(upper ? *c | 0x20 : *c == '-' ? '_' : *c);
+    }
+    out[len] = '\0';
+}
+
+static const char *suspicion(const struct component *component)
+{
+    char name[128];
+    const char *slash = component->kind == COMPONENT_JSON ? strrchr(component->argument, '/') : NULL;
+    bool named = component->kind == COMPONENT_JSON || component->kind == COMPONENT_HEADER ||
+                 component->kind == COMPONENT_FORM || component->kind == COMPONENT_QUERY_NAME ||
+                 component->kind == COMPONENT_COOKIE || component->kind == COMPONENT_PATH_NAME;
+    if (!named)
+        return NULL;
+    plain_name(slash ? slash + 1 : component->argument, name, sizeof name);
+    size_t len = strlen(name);
+    for (size_t i = 0; i < COUNT(suspects); i++) {
+        const struct suspect *suspect = &suspects[i];
+        size_t suspect_len = strlen(suspect->text);
+        bool found = false;
+        switch (suspect->test) {
+        case NAME_IS:
+            found = strcmp(name, suspect->text) == 0;
+            break;
+        case NAME_ENDS:
+            found = len > suspect_len && strcmp(name + len - suspect_len, suspect->text) == 0;
+            break;
+        case NAME_CONTAINS:
+            found = strstr(name, suspect->text) != NULL;
+            break;
+        }
+        if (found)
+            return suspect->what;
+    }
+    return NULL;
+}
+
+/* Component lists that were read without an error have an item for each node. */
+static void warn_suspicious(struct reader *reader, const yaml_node_t *node, const struct conf_key *key)
+{
+    const yaml_node_t *derive = document_member(reader->document, node, "derive", NULL);
+    if (!derive || derive->type != YAML_SEQUENCE_NODE || reader_count(derive) != key->derive.count)
+        return;
+    for (size_t i = 0; i < key->derive.count; i++) {
+        const yaml_node_t *item = reader_item(reader, derive, i);
+        const char *what = suspicion(&key->derive.items[i]);
+        if (what)
+            reader_warn_at(
+                reader, reader_place(reader, item),
+                "%s: '%s' looks like %s, which changes with every attempt: repetitions would have another key",
+                reader->path, (const char *)item->data.scalar.value, what);
+    }
+}
+
+/* ---- identity ---- */
+
+static bool tells_identity(const struct component *component)
+{
+    switch (component->kind) {
+    case COMPONENT_QUERY_NAME:
+    case COMPONENT_PATH_NAME:
+    case COMPONENT_HEADER:
+    case COMPONENT_COOKIE:
+    case COMPONENT_FORM:
+    case COMPONENT_JSON:
+    case COMPONENT_TLS_SUBJECT:
+    case COMPONENT_TLS_FINGERPRINT:
+        return true;
+    case COMPONENT_METHOD:
+    case COMPONENT_HOST:
+    case COMPONENT_PATH:
+    case COMPONENT_QUERY:
+    case COMPONENT_BODY:
+    case COMPONENT_LITERAL:
+        break;
+    }
+    return false;
+}
+
+static bool scope_tells_identity(const struct conf_route *route)
+{
+    if (route->scope_kind == SCOPE_AUTO)
+        return true;
+    for (size_t i = 0; i < route->scope.count; i++)
+        if (tells_identity(&route->scope.items[i]))
+            return true;
+    return false;
+}
+
+static void check_keys(struct reader *reader, const yaml_node_t *node, struct conf_route *route)
+{
+    const yaml_node_t *keys = document_member(reader->document, node, "key", NULL);
+    bool derives = false;
+    for (size_t i = 0; i < route->key_count; i++) {
+        const struct conf_key *key = &route->keys[i];
+        for (size_t j = 0; j < key->derive.count; j++)
+            route->key_needs_body |= component_needs_body(&key->derive.items[j]);
+        derives |= key->derived;
+        const yaml_node_t *item = keys ? reader_item(reader, keys, i) : NULL;
+        if (item && item->type == YAML_MAPPING_NODE)
+            warn_suspicious(reader, item, key);
+    }
+    if (derives && !scope_tells_identity(route))
+        reader_warn_at(reader, place_of(reader, node, "scope"),
+                       "%s.scope: names no caller, and a key is derived: whoever sends the same fields gets another's "
+                       "answer",
+                       reader->path);
+}
+
+/* ---- what fits together ---- */
+
+static void check_fingerprint(struct reader *reader, const yaml_node_t *node, const struct conf_route *route)
+{
+    size_t derived = 0;
+    for (size_t i = 0; i < route->key_count; i++)
+        derived += route->keys[i].derived;
+    bool all_derived = route->key_count && derived == route->key_count;
+    bool none = route->fingerprint_kind == FINGERPRINT_NONE;
+    bool none_by_default = route->fingerprint_kind == FINGERPRINT_DEFAULT && all_derived;
+    const yaml_node_t *mismatch = node_of(reader, node, "on_mismatch");
+    if (route->mismatch_is_new && (none || none_by_default))
+        reader_error(reader, mismatch, "on_mismatch: 'new' needs a fingerprint, but fingerprint is none%s",
+                     none ? "" : " (the default for derived keys)");
+    if (route->ignore[0] && route->fingerprint_kind != FINGERPRINT_JSON)
+        reader_error(reader, node_of(reader, node, "ignore"), "ignore: only with fingerprint: json");
+}
+
+static void check_durations(struct reader *reader, const yaml_node_t *node, const struct conf_route *route)
+{
+    if (!route->concurrent_waits)
+        return;
+    struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"retention", route->retention}, {"unknown_retention", route->unknown_retention}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (rows[i].value >= route->wait_timeout)
+            continue;
+        const char *written =
+            document_member(reader->document, node, rows[i].name, NULL) ? rows[i].name : "wait_timeout";
+        reader_warn_at(reader, place_of(reader, node, written),
+                       "%s.%s: %s is shorter than wait_timeout: a record may be gone while others still wait for it",
+                       reader->path, written, rows[i].name);
+    }
+}
+
+static void check_memory(struct reader *reader, const yaml_node_t *node, const struct conf_route *route)
+{
+    if (route->max_request_body > reader->conf->limits.buffer_memory)
+        reader_warn_at(reader, place_of(reader, node, "max_request_body"),
+                       "%s.max_request_body: larger than limits.buffer_memory: such a body never finds room",
+                       reader->path);
+}
+
+void check_route(struct reader *reader, const yaml_node_t *node, struct conf_route *route)
+{
+    struct conf *conf = reader->conf;
+    bool says_upstream = document_member(reader->document, node, "upstream", NULL);
+    if (!route->name)
+        route->name = conf_copy(conf, "", 0);
+    if (!route->scope_name)
+        route->scope_name = route->name;
+    if (!route->upstream)
+        route->upstream = conf->default_upstream;
+    if (!route->upstream && !says_upstream && conf->upstream_count)
+        reader_error(reader, node, "upstream: missing, and there is no default_upstream");
+    check_keys(reader, node, route);
+    check_fingerprint(reader, node, route);
+    check_durations(reader, node, route);
+    check_memory(reader, node, route);
+}
+
+/* ---- routes among each other ---- */
+
+void check_against_earlier(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
+                           const struct conf_route *earlier, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (*route->name && strcmp(earlier[i].name, route->name) == 0)
+            reader_error(reader, node_of(reader, node, "name"), "name: '%s' is taken (first on line %d)", route->name,
+                         earlier[i].line);
+    }
+    for (size_t i = 0; i < count && !reader->path_is_wrong; i++) {
+        if (!earlier[i].match.methods[0] || !pattern_covers(&earlier[i].match, &route->match))
+            continue;
+        reader_warn_at(reader, place_of(reader, node, "match"),
+                       "%s: never applies: route '%s' on line %d comes first and matches all that it does",
+                       reader->path, earlier[i].name, earlier[i].line);
+        break;
+    }
+}

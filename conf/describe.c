@@ -1,0 +1,109 @@
+/*
+ * describe.c - the table of README.md, made from the rows that the program reads by, so that it cannot be wrong.
+ */
+#include "conf/scalar.h"
+#include "conf/setting.h"
+#include "proxy/span.h"
+
+#include <assert.h>
+
+static void describe_choices(const struct choice *choices, FILE *out)
+{
+    for (const struct choice *choice = choices; choice->name; choice++)
+        fprintf(out, "%s%s", choice == choices ? "" : choice[1].name ? ", " : " or ", choice->name);
+}
+
+static void describe_range(const struct setting *setting, void (*print)(uint64_t value, FILE *out), FILE *out)
+{
+    fputs(" from ", out);
+    print(setting->min, out);
+    fputs(" to ", out);
+    print(setting->max, out);
+}
+
+static void print_number(uint64_t value, FILE *out)
+{
+    fprintf(out, "%llu", (unsigned long long)value);
+}
+
+static void print_duration(uint64_t value, FILE *out)
+{
+    scalar_print_duration((int64_t)value, out);
+}
+
+static void describe(const struct setting *setting, FILE *out)
+{
+    switch (setting->type) {
+    case SETTING_BOOL:
+        fputs("true or false", out);
+        break;
+    case SETTING_NUMBER:
+        fputs("a number", out);
+        describe_range(setting, print_number, out);
+        break;
+    case SETTING_SIZE:
+    case SETTING_SIZE32:
+        fputs("a size", out);
+        describe_range(setting, scalar_print_size, out);
+        break;
+    case SETTING_DURATION:
+        fputs("a duration", out);
+        describe_range(setting, print_duration, out);
+        break;
+    case SETTING_DURATION_NEVER:
+        fputs("never or a duration", out);
+        describe_range(setting, print_duration, out);
+        break;
+    case SETTING_CHOICE:
+    case SETTING_CHOICE_BOOL:
+        describe_choices(setting->choices, out);
+        break;
+    case SETTING_SECTION:
+        fputs("mapping", out);
+        break;
+    case SETTING_OWN:
+    case SETTING_LATER:
+        fputs(setting->form ? setting->form : "", out);
+        break;
+    }
+}
+
+void setting_describe(const struct setting *setting, char *text, size_t size)
+{
+    FILE *out = must_allocate(fmemopen(text, size, "w"));
+    describe(setting, out);
+    fclose(out);
+    text[size - 1] = '\0';
+}
+
+static void write_row(const struct setting *setting, bool later, FILE *out)
+{
+    bool code = setting->standard && strcmp(setting->standard, "{}") != 0;
+    const char *standard = setting->flags & SETTING_REQUIRED ? "required"
+                           : setting->otherwise              ? setting->otherwise
+                                                             : "";
+    fprintf(out, "| `%s` | ", setting->name);
+    describe(setting, out);
+    fprintf(out, " | %s%s%s | %s | %s%s |\n", code ? "`" : "", code ? setting->standard : standard, code ? "`" : "",
+            later                            ? ""
+            : setting->flags & SETTING_FIXED ? "restart"
+                                             : "reload",
+            later ? "*later version:* " : "", setting->text);
+}
+
+static void write_section(const struct section *section, bool later, FILE *out)
+{
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting *setting = &section->settings[i];
+        bool is_later = later || setting->type == SETTING_LATER;
+        write_row(setting, is_later, out);
+        if (setting->section)
+            write_section(setting->section, is_later, out);
+    }
+}
+
+void conf_write_reference(FILE *out)
+{
+    fputs("| setting | value | default | change | meaning |\n| --- | --- | --- | --- | --- |\n", out);
+    write_section(&root_section, false, out);
+}

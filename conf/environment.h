@@ -1,0 +1,9 @@
+/*
+ * environment.h - ${NAME} and ${NAME:-default} in a value. Private to conf/.
+ */
+#pragma once
+
+#include "conf/conf.h"
+
+/* The text with everything replaced; "$$" is a dollar. NULL: *why says what is wrong. Both are the caller's to free. */
+char *environment_expand(const char *text, conf_environment *environment, void *arg, char **why);

@@ -1,0 +1,146 @@
+/*
+ * print.c - the effective configuration as `einmal check` shows it, and what differs from a running one; both by the
+ * rows of schema.c.
+ */
+#include "conf/scalar.h"
+#include "conf/setting.h"
+#include "proxy/span.h"
+
+#include <assert.h>
+
+enum { NAME_WIDTH = 20 };
+
+static const char *choice_name(const struct choice *choices, int value)
+{
+    while (choices->name && choices->value != value)
+        choices++;
+    return choices->name ? choices->name : "?";
+}
+
+static int choice_value(const struct setting *setting, const void *target)
+{
+    int value;
+    if (setting->type == SETTING_CHOICE_BOOL)
+        return *(const bool *)target;
+    memcpy(&value, target, sizeof value);
+    return value;
+}
+
+static void print_value(const struct setting *setting, const void *base, FILE *out)
+{
+    const void *target = (const char *)base + setting->offset;
+    switch (setting->type) {
+    case SETTING_BOOL:
+        fputs(*(const bool *)target ? "true" : "false", out);
+        break;
+    case SETTING_NUMBER:
+        fprintf(out, "%u", *(const uint32_t *)target);
+        break;
+    case SETTING_SIZE:
+        scalar_print_size(*(const uint64_t *)target, out);
+        break;
+    case SETTING_SIZE32:
+        scalar_print_size(*(const uint32_t *)target, out);
+        break;
+    case SETTING_DURATION:
+    case SETTING_DURATION_NEVER:
+        scalar_print_duration(*(const int64_t *)target, out);
+        break;
+    case SETTING_CHOICE:
+    case SETTING_CHOICE_BOOL:
+        fputs(choice_name(setting->choices, choice_value(setting, target)), out);
+        break;
+    case SETTING_OWN:
+        setting->print(target, out);
+        break;
+    case SETTING_SECTION:
+    case SETTING_LATER:
+        break;
+    }
+}
+
+static bool is_printed(const struct setting *setting)
+{
+    if (setting->type == SETTING_SECTION || setting->type == SETTING_LATER)
+        return false;
+    return setting->type != SETTING_OWN || setting->print;
+}
+
+/* One setting a line; sections of a section come with their own names, "match.path". */
+static void print_lines(const struct section *section, size_t prefix_len, const char *indent, const void *base,
+                        FILE *out)
+{
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting *setting = &section->settings[i];
+        if (setting->type == SETTING_SECTION)
+            print_lines(setting->section, prefix_len, indent, base, out);
+        if (!is_printed(setting))
+            continue;
+        fprintf(out, "%s%-*s ", indent, NAME_WIDTH, setting->name + prefix_len);
+        print_value(setting, base, out);
+        fputc('\n', out);
+    }
+}
+
+void conf_print(const struct conf *conf, FILE *out)
+{
+    print_lines(&root_section, 0, "", conf, out);
+    for (size_t i = 0; i < conf->upstream_count; i++) {
+        fprintf(out, "\nupstream %s: %s\n", conf->upstreams[i].name, conf->upstreams[i].url);
+        print_lines(&upstream_section, strlen("upstreams.NAME."), "    ", &conf->upstreams[i], out);
+    }
+    for (size_t i = 0; i < conf->route_count; i++) {
+        fprintf(out, "\nroute %s", conf->routes[i].name);
+        if (conf->routes[i].line)
+            fprintf(out, " (line %d)", conf->routes[i].line);
+        fputc('\n', out);
+        print_lines(&route_section, strlen("routes[]."), "    ", &conf->routes[i], out);
+    }
+}
+
+/* ---- what a reload cannot change ---- */
+
+static bool is_same(const struct setting *setting, const struct conf *a, const struct conf *b)
+{
+    const void *left = (const char *)a + setting->offset, *right = (const char *)b + setting->offset;
+    switch (setting->type) {
+    case SETTING_BOOL:
+        return *(const bool *)left == *(const bool *)right;
+    case SETTING_NUMBER:
+    case SETTING_SIZE32:
+        return *(const uint32_t *)left == *(const uint32_t *)right;
+    case SETTING_SIZE:
+        return *(const uint64_t *)left == *(const uint64_t *)right;
+    case SETTING_DURATION:
+    case SETTING_DURATION_NEVER:
+        return *(const int64_t *)left == *(const int64_t *)right;
+    case SETTING_CHOICE:
+    case SETTING_CHOICE_BOOL:
+        return choice_value(setting, left) == choice_value(setting, right);
+    case SETTING_OWN:
+        return setting->same(a, b);
+    case SETTING_SECTION:
+    case SETTING_LATER:
+        break;
+    }
+    abort();
+}
+
+/* Fixed settings stand in the root and its plain sections only, whose rows are offsets into struct conf. */
+static const char *find_difference(const struct section *section, const struct conf *a, const struct conf *b)
+{
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting *setting = &section->settings[i];
+        if ((setting->flags & SETTING_FIXED) && !is_same(setting, a, b))
+            return setting->name;
+        const char *inside = setting->type == SETTING_SECTION ? find_difference(setting->section, a, b) : NULL;
+        if (inside)
+            return inside;
+    }
+    return NULL;
+}
+
+const char *conf_fixed_difference(const struct conf *running, const struct conf *wanted)
+{
+    return find_difference(&root_section, running, wanted);
+}
