@@ -112,7 +112,7 @@ static const char *suspicion(const struct component *component)
 }
 
 /* Component lists that were read without an error have an item for each node. */
-static void warn_suspicious(struct reader *reader, const yaml_node_t *node, const struct conf_key *key)
+static void warn_suspicious(struct reader *reader, const yaml_node_t *node, const struct conf_key *key, size_t index)
 {
     const yaml_node_t *derive = document_member(reader->document, node, "derive", NULL);
     if (!derive || derive->type != YAML_SEQUENCE_NODE || reader_count(derive) != key->derive.count)
@@ -121,10 +121,10 @@ static void warn_suspicious(struct reader *reader, const yaml_node_t *node, cons
         const yaml_node_t *item = reader_item(reader, derive, i);
         const char *what = suspicion(&key->derive.items[i]);
         if (what)
-            reader_warn_at(
-                reader, reader_place(reader, item),
-                "%s: '%s' looks like %s, which changes with every attempt: repetitions would have another key",
-                reader->path, (const char *)item->data.scalar.value, what);
+            reader_warn_at(reader, reader_place(reader, item),
+                           "%s.key[%zu].derive[%zu]: '%s' looks like %s, which changes with every attempt: repetitions "
+                           "would have another key",
+                           reader->path, index, i, (const char *)item->data.scalar.value, what);
     }
 }
 
@@ -174,7 +174,7 @@ static void check_keys(struct reader *reader, const yaml_node_t *node, struct co
         derives |= key->derived;
         const yaml_node_t *item = keys ? reader_item(reader, keys, i) : NULL;
         if (item && item->type == YAML_MAPPING_NODE)
-            warn_suspicious(reader, item, key);
+            warn_suspicious(reader, item, key, i);
     }
     if (derives && !scope_tells_identity(route))
         reader_warn_at(reader, place_of(reader, node, "scope"),
@@ -244,24 +244,54 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
     check_fingerprint(reader, node, route);
     check_durations(reader, node, route);
     check_memory(reader, node, route);
+    if (reader->report->errors == 0) /* else parts of it may be missing, and nobody will ask */
+        route_digest(route, route->digest);
 }
 
 /* ---- routes among each other ---- */
 
-void check_against_earlier(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
-                           const struct conf_route *earlier, size_t count)
+static void check_hidden(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
+                         const struct conf_route *earlier, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (*route->name && strcmp(earlier[i].name, route->name) == 0)
-            reader_error(reader, node_of(reader, node, "name"), "name: '%s' is taken (first on line %d)", route->name,
-                         earlier[i].line);
-    }
-    for (size_t i = 0; i < count && !reader->path_is_wrong; i++) {
         if (!earlier[i].match.methods[0] || !pattern_covers(&earlier[i].match, &route->match))
             continue;
         reader_warn_at(reader, place_of(reader, node, "match"),
                        "%s: never applies: route '%s' on line %d comes first and matches all that it does",
                        reader->path, earlier[i].name, earlier[i].line);
+        return;
+    }
+}
+
+/* The store keeps one digest per scope name: of two that differ, each start would take one for a change. */
+static void check_shared_scope(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
+                               const struct conf_route *earlier, size_t count)
+{
+    const char *setting = document_member(reader->document, node, "scope_name", NULL) ? "scope_name" : "name";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(earlier[i].scope_name, route->scope_name) != 0 ||
+            memcmp(earlier[i].digest, route->digest, sizeof route->digest) == 0)
+            continue;
+        reader_warn_at(reader, place_of(reader, node, setting),
+                       "%s.%s: shared with route '%s' on line %d, but scope, key, on_mismatch, fingerprint or ignore "
+                       "differ",
+                       reader->path, setting, earlier[i].name, earlier[i].line);
+        return;
+    }
+}
+
+void check_against_earlier(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
+                           const struct conf_route *earlier, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!*route->name || strcmp(earlier[i].name, route->name) != 0)
+            continue;
+        reader_error(reader, node_of(reader, node, "name"), "name: '%s' is taken (first on line %d)", route->name,
+                     earlier[i].line);
         break;
     }
+    if (!reader->path_is_wrong)
+        check_hidden(reader, node, route, earlier, count);
+    if (reader->report->errors == 0)
+        check_shared_scope(reader, node, route, earlier, count);
 }

@@ -76,34 +76,43 @@ void setting_describe(const struct setting *setting, char *text, size_t size)
     text[size - 1] = '\0';
 }
 
-static void write_row(const struct setting *setting, bool later, FILE *out)
+/* What holds for a list or mapping as a whole holds for all in it. */
+struct inherited {
+    bool later, fixed;
+};
+
+static const char *change_words(const struct setting *setting, struct inherited inherited)
 {
-    bool code = setting->standard && strcmp(setting->standard, "{}") != 0;
-    const char *standard = setting->flags & SETTING_REQUIRED ? "required"
-                           : setting->otherwise              ? setting->otherwise
-                                                             : "";
-    fprintf(out, "| `%s` | ", setting->name);
-    describe(setting, out);
-    fprintf(out, " | %s%s%s | %s | %s%s |\n", code ? "`" : "", code ? setting->standard : standard, code ? "`" : "",
-            later                            ? ""
-            : setting->flags & SETTING_FIXED ? "restart"
-                                             : "reload",
-            later ? "*later version:* " : "", setting->text);
+    if (inherited.later || setting->type == SETTING_SECTION)
+        return "";
+    return inherited.fixed ? "restart" : "reload";
 }
 
-static void write_section(const struct section *section, bool later, FILE *out)
+static void write_row(const struct setting *setting, struct inherited inherited, FILE *out)
+{
+    bool code = setting->standard && strcmp(setting->standard, "{}") != 0;
+    const char *otherwise = setting->otherwise ? setting->otherwise : "";
+    const char *words = setting->flags & SETTING_REQUIRED ? "required" : otherwise;
+    fprintf(out, "| `%s` | ", setting->name);
+    describe(setting, out);
+    fprintf(out, " | %s%s%s | %s | %s%s |\n", code ? "`" : "", code ? setting->standard : words, code ? "`" : "",
+            change_words(setting, inherited), inherited.later ? "*later version:* " : "", setting->text);
+}
+
+static void write_section(const struct section *section, struct inherited outer, FILE *out)
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        bool is_later = later || setting->type == SETTING_LATER;
-        write_row(setting, is_later, out);
+        struct inherited inherited = {.later = outer.later || setting->type == SETTING_LATER,
+                                      .fixed = outer.fixed || (setting->flags & SETTING_FIXED)};
+        write_row(setting, inherited, out);
         if (setting->section)
-            write_section(setting->section, is_later, out);
+            write_section(setting->section, inherited, out);
     }
 }
 
 void conf_write_reference(FILE *out)
 {
     fputs("| setting | value | default | change | meaning |\n| --- | --- | --- | --- | --- |\n", out);
-    write_section(&root_section, false, out);
+    write_section(&root_section, (struct inherited){0}, out);
 }

@@ -7,7 +7,7 @@
 #include "conf/load.h"
 
 #include "conf/address.h"
-#include "conf/check.h"
+#include "conf/reader.h"
 #include "proxy/span.h"
 
 #include <assert.h>
@@ -55,12 +55,6 @@ static void read_root(struct reader *reader, yaml_document_t *document)
         reader_section(reader, &root_section, root, reader->conf);
 }
 
-static void digest_routes(struct conf *conf)
-{
-    for (size_t i = 0; i < conf->route_count; i++)
-        route_digest(&conf->routes[i], conf->routes[i].digest);
-}
-
 /* Writes the messages; gives `conf` back if there was no error. */
 static struct conf *finish(struct conf *conf, const struct conf_overrides *overrides, struct report *report,
                            FILE *messages)
@@ -73,7 +67,6 @@ static struct conf *finish(struct conf *conf, const struct conf_overrides *overr
         conf_unref(conf);
         return NULL;
     }
-    digest_routes(conf);
     return conf;
 }
 

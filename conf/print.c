@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-enum { NAME_WIDTH = 20 };
+enum { NAME_WIDTH = 26 };
 
 static const char *choice_name(const struct choice *choices, int value)
 {

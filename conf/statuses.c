@@ -174,7 +174,7 @@ void print_statuses(const void *target, FILE *out)
 {
     const struct conf_statuses *statuses = target;
     for (uint8_t class = 0; class < STATUS_LISTS; class ++) {
-        fprintf(out, "\n        %-10s", class_names[class]);
+        fprintf(out, "%s%-10s", class ? "\n                               " : "", class_names[class]);
         print_runs(statuses, class, false, out);
         if (!differs_anywhere(statuses, class))
             continue;
