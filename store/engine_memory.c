@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHAINS    65536
+#define CHAINS    1024
 #define NODE_SIZE 512 /* what a record without its response counts for the quota */
 
 struct node {
@@ -62,7 +62,7 @@ static struct memory *memory_of(struct engine *engine)
 
 static struct node **chain_of(struct memory *memory, const struct store_id *id)
 {
-    return &memory->chains[(unsigned)id->bytes[0] << 8 | id->bytes[1]];
+    return &memory->chains[((unsigned)id->bytes[0] << 8 | id->bytes[1]) % CHAINS];
 }
 
 static struct node *find_node(struct memory *memory, const struct store_id *id)

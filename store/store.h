@@ -182,11 +182,13 @@ struct store_op {
 
     /* ---- private to the store -------------------------------------------------------------------- */
     struct store_handle *handle;
-    struct store_op *queue_next;              /* submission queue */
-    struct store_op *line_next, *line_prev;   /* the line of those who wait for one action */
-    struct store_op *notice_next, *done_next; /* delivery */
-    int place;
-    atomic_bool no_grant; /* half-closed asker: answered, but passed over when an execution is handed on */
+    struct store_op *queue_next;                /* submission queue, then what the writer has not decided yet */
+    struct store_op *line_next, *line_prev;     /* the line of those who wait for one action */
+    struct store_op *notice_next, *done_next;   /* delivery */
+    struct store_op *cancel_next, *cancel_prev; /* taken back; the writer has not heard of it yet */
+    int place;                                  /* the writer's */
+    bool cancel_listed, answered;               /* under the handle's lock */
+    atomic_bool no_grant;                       /* half-closed asker: passed over when an execution is handed on */
     atomic_bool cancelled;
 };
 
@@ -209,9 +211,10 @@ struct store_config {
 
 /* NULL on error, and `error` says what to do, naming the path. Starts the writer thread. */
 struct store *store_open(const struct store_config *config, char *error, size_t error_size);
-/* Answers what is queued (RESERVE: FAILED/CLOSING), writes kept outcomes (at most timeout_ms), joins the thread, frees.
- * Every handle must be closed before, except that ops still queued are delivered by then. True if every record was
- * committed. */
+/* From now on every RESERVE, queued, waiting or new, is answered FAILED/CLOSING; owners may still end their executions.
+ * Waits until every handle is closed and kept outcomes are written, at most timeout_ms; then joins the thread and
+ * frees. True if every record was committed. If handles are still open by then it returns false and frees nothing: the
+ * process is about to end. */
 bool store_close(struct store *store, int64_t timeout_ms);
 
 /* ---- a worker's side ------------------------------------------------------------------------- */

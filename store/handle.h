@@ -1,0 +1,35 @@
+/*
+ * handle.h - the way back from the writer to a worker: private to store/.
+ *
+ * The writer calls handle_notice() and handle_answer(); the worker finds out by its descriptor and runs the callbacks
+ * in store_handle_deliver(). The other direction has two ways: the store's queue (store_submit) and the handle's list
+ * of ops that their askers take back, which the writer empties by handle_take_cancelled().
+ *
+ * The rule that makes store_cancel() safe: only the writer answers an op, and it takes the op off the list of cancelled
+ * ones when it does. So what the writer has taken from that list lives until the writer itself answers it.
+ */
+#pragma once
+
+#include "store/store.h"
+
+#include <pthread.h>
+
+struct store_handle {
+    struct store *store;
+    struct store_handle *next, *prev; /* all handles of the store, under store->handles_lock */
+    int fd;                           /* eventfd: readable while something is to be delivered */
+    unsigned out;                     /* ops submitted and not yet delivered; the worker's */
+
+    pthread_mutex_t lock; /* what follows */
+    struct store_op *notices, **notices_end;
+    struct store_op *answers, **answers_end;
+    struct store_op *cancelled; /* doubly linked */
+
+    pthread_mutex_t look_up_lock; /* held during a look-up; the writer takes all of them to reopen the engine */
+};
+
+/* Both on the writer's thread. After handle_answer() the op is no longer the store's. */
+void handle_notice(struct store_op *op);
+void handle_answer(struct store_op *op);
+/* All that was cancelled since the last call, linked by cancel_next. */
+struct store_op *handle_take_cancelled(struct store_handle *handle);
