@@ -245,8 +245,10 @@ class Reply:
 
 
 class Api:
-    def __init__(self, address, unix=None, start=True):
-        self.address, self.unix = address, unix
+    def __init__(self, address, unix=None, start=True, keep=None):
+        """`keep`: how many requests are remembered; None: all. Effects are always counted all."""
+        self.address, self.unix, self.keep = address, unix, keep
+        self.executed_count = 0
         self.port = 0
         self.default = None
         self.rules = []  # newest first: [path, method, key, reply, times left]
@@ -374,8 +376,11 @@ class Api:
         """Reads the body and counts the effect. Scripts that run before the body call this themselves."""
         connection.read_body(request)
         with self.changed:
+            self.executed_count += 1
+            request.number = self.executed_count
             self.requests.append(request)
-            request.number = len(self.requests)
+            if self.keep is not None and len(self.requests) > 2 * self.keep:
+                del self.requests[:self.keep], self.heads[:self.keep]
             self.effects[(request.method, request.path, request.key)] += 1
             self.changed.notify_all()
 

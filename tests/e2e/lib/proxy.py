@@ -81,7 +81,7 @@ class StartFailed(Exception):
 
 
 class Einmal:
-    def __init__(self, binary, directory, address, upstream, slow=1.0, env=None, **settings):
+    def __init__(self, binary, directory, address, upstream_url, slow=1.0, env=None, **settings):
         """`settings`: `route` (merged into the one default route), `routes` (instead of it), `upstream`, and any
         top-level name of the configuration, merged."""
         self.binary, self.directory, self.slow = binary, directory, slow
@@ -94,7 +94,7 @@ class Einmal:
         self.stderr_path = os.path.join(directory, "stderr")
         self.process = None
         self.extra_arguments = []
-        self.upstream_url = upstream
+        self.upstream_url = upstream_url
         self.configure(**settings)
 
     # ---- configuration ----
