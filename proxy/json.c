@@ -21,7 +21,8 @@
 
 #define DEPTH_MAX 128
 
-struct member { /* positions in the text */
+struct member {           /* positions in the text */
+    uint64_t first_bytes; /* of the name, resolved, big-endian, padded with zeros: settles most comparisons */
     uint32_t name, name_len, value;
     uint32_t objects_before; /* number of the first object that begins at or after the value */
 };
@@ -75,9 +76,23 @@ static struct span name_of(const char *text, const struct member *member)
     return (struct span){text + member->name, member->name_len};
 }
 
+static uint64_t first_bytes_of(struct span name)
+{
+    struct json_bytes bytes = json_bytes_of(name);
+    uint64_t first = 0;
+    for (int i = 0; i < 8; i++) {
+        int byte = json_next_byte(&bytes);
+        first = first << 8 | (uint64_t)(byte < 0 ? 0 : byte);
+    }
+    return first;
+}
+
 static int compare_members(const void *a, const void *b, void *text)
 {
-    return json_compare(name_of(text, a), name_of(text, b));
+    const struct member *left = a, *right = b;
+    if (left->first_bytes != right->first_bytes)
+        return left->first_bytes < right->first_bytes ? -1 : 1;
+    return json_compare(name_of(text, left), name_of(text, right));
 }
 
 /* Sorts; false if two names are equal. Most objects come sorted or small: looked at first. */
@@ -85,7 +100,7 @@ static bool sort_members(const char *text, struct member *members, size_t count)
 {
     bool sorted = true;
     for (size_t i = 1; i < count && sorted; i++) {
-        int order = json_compare(name_of(text, &members[i - 1]), name_of(text, &members[i]));
+        int order = compare_members(&members[i - 1], &members[i], (void *)(uintptr_t)text);
         if (order == 0)
             return false;
         sorted = order < 0;
@@ -94,7 +109,7 @@ static bool sort_members(const char *text, struct member *members, size_t count)
         return true;
     qsort_r(members, count, sizeof *members, compare_members, (void *)(uintptr_t)text);
     for (size_t i = 1; i < count; i++)
-        if (json_compare(name_of(text, &members[i - 1]), name_of(text, &members[i])) == 0)
+        if (compare_members(&members[i - 1], &members[i], (void *)(uintptr_t)text) == 0)
             return false;
     return true;
 }
@@ -164,6 +179,7 @@ static bool scan_member(struct scan *scan, const char *rest)
         return false;
     json_skip_space(&scan->cursor);
     struct member member = {
+        .first_bytes = first_bytes_of(name),
         .name = (uint32_t)(name.data - scan->text),
         .name_len = (uint32_t)name.len,
         .value = position(scan),

@@ -50,10 +50,29 @@ void key_hash_close(struct key_hash *hash)
     EVP_MD_CTX_free(hash->context);
 }
 
+static void flush(struct key_hash *hash)
+{
+    must(EVP_DigestUpdate(hash->context, hash->held, hash->held_len));
+    hash->held_len = 0;
+}
+
+static void update(struct key_hash *hash, const void *bytes, size_t len)
+{
+    if (len > sizeof hash->held - hash->held_len)
+        flush(hash);
+    if (len > sizeof hash->held) {
+        must(EVP_DigestUpdate(hash->context, bytes, len));
+    } else if (len) {
+        memcpy(hash->held + hash->held_len, bytes, len);
+        hash->held_len += len;
+    }
+}
+
 void key_hash_begin(struct key_hash *hash, struct span purpose)
 {
     must(EVP_DigestInit_ex(hash->context, NULL, NULL)); /* the same algorithm again, without looking it up */
-    must(EVP_DigestUpdate(hash->context, purpose.data, purpose.len));
+    hash->held_len = 0;
+    update(hash, purpose.data, purpose.len);
 }
 
 static void part_head(struct key_hash *hash, char type, uint64_t len)
@@ -61,14 +80,13 @@ static void part_head(struct key_hash *hash, char type, uint64_t len)
     unsigned char head[9] = {(unsigned char)type};
     for (int i = 8; i > 0; i--, len >>= 8)
         head[i] = (unsigned char)len;
-    must(EVP_DigestUpdate(hash->context, head, sizeof head));
+    update(hash, head, sizeof head);
 }
 
 void key_hash_part(struct key_hash *hash, char type, struct span bytes)
 {
     part_head(hash, type, bytes.len);
-    if (bytes.len)
-        must(EVP_DigestUpdate(hash->context, bytes.data, bytes.len));
+    update(hash, bytes.data, bytes.len);
 }
 
 /* Header names have no case: a configuration that spells one differently names the same actions. */
@@ -77,7 +95,7 @@ static void part_lower(struct key_hash *hash, char type, struct span name)
     part_head(hash, type, name.len);
     for (size_t i = 0; i < name.len; i++) {
         char lower = (char)(name.data[i] >= 'A' && name.data[i] <= 'Z' ? name.data[i] | 0x20 : name.data[i]);
-        must(EVP_DigestUpdate(hash->context, &lower, 1));
+        update(hash, &lower, 1);
     }
 }
 
@@ -94,6 +112,7 @@ void key_hash_component(struct key_hash *hash, const struct component *component
 void key_hash_end(struct key_hash *hash, uint8_t out[KEY_HASH_LEN])
 {
     unsigned len = 0;
+    flush(hash);
     must(EVP_DigestFinal_ex(hash->context, out, &len));
     assert(len == KEY_HASH_LEN);
 }

@@ -41,6 +41,8 @@ bool key_body_coded(const struct http_message *message);
 
 struct key_hash { /* one context for all hashes of a call */
     EVP_MD_CTX *context;
+    size_t held_len;
+    char held[256]; /* parts are small and many: OpenSSL gets them in blocks */
 };
 
 void key_hash_open(struct key_hash *hash);
