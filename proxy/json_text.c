@@ -7,14 +7,11 @@
  */
 #include "proxy/json_text.h"
 
+#include "proxy/ascii.h"
+
 #include <assert.h>
 
 /* ---- characters ---- */
-
-static bool is_digit(const struct json_cursor *cursor)
-{
-    return cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
-}
 
 static bool between(unsigned char byte, unsigned low, unsigned high)
 {
@@ -70,13 +67,10 @@ static bool take_unit(struct json_cursor *cursor, uint32_t *unit) /* \uXXXX */
         return false;
     *unit = 0;
     for (int i = 2; i < 6; i++) {
-        char digit = cursor->at[i], lower = (char)(digit | 0x20);
-        if (digit >= '0' && digit <= '9')
-            *unit = *unit << 4 | (uint32_t)(digit - '0');
-        else if (lower >= 'a' && lower <= 'f')
-            *unit = *unit << 4 | (uint32_t)(lower - 'a' + 10);
-        else
+        int digit = ascii_hex_value(cursor->at[i]);
+        if (digit < 0)
             return false;
+        *unit = *unit << 4 | (uint32_t)digit;
     }
     cursor->at += 6;
     return true;
@@ -144,11 +138,10 @@ bool json_take_string(struct json_cursor *cursor, struct span *raw)
 
 static bool take_digits(struct json_cursor *cursor)
 {
-    if (!is_digit(cursor))
-        return false;
-    while (is_digit(cursor))
+    const char *begin = cursor->at;
+    while (cursor->at < cursor->end && ascii_is_digit(*cursor->at))
         cursor->at++;
-    return true;
+    return cursor->at > begin;
 }
 
 static bool take_one_of(struct json_cursor *cursor, char a, char b)

@@ -8,6 +8,8 @@
  */
 #include "proxy/key_internal.h"
 
+#include "proxy/ascii.h"
+
 #include <assert.h>
 
 /* What stands for a kind in the hash: enumerators may move, these may not. */
@@ -94,7 +96,7 @@ static void part_lower(struct key_hash *hash, char type, struct span name)
 {
     part_head(hash, type, name.len);
     for (size_t i = 0; i < name.len; i++) {
-        char lower = (char)(name.data[i] >= 'A' && name.data[i] <= 'Z' ? name.data[i] | 0x20 : name.data[i]);
+        char lower = ascii_lower(name.data[i]);
         update(hash, &lower, 1);
     }
 }

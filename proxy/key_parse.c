@@ -6,6 +6,7 @@
  * Bare is whatever clients in the field send without quotes. Both spellings of one text are one key. Left out: the
  * other types of structured fields as keys; ":YWJj:" or "?1" without quotes are bare keys like any other.
  */
+#include "proxy/ascii.h"
 #include "proxy/http_text.h"
 #include "proxy/json_text.h"
 #include "proxy/key.h"
@@ -34,14 +35,14 @@ static bool is_lower(char byte)
     return byte >= 'a' && byte <= 'z';
 }
 
-static bool is_digit(char byte)
+static bool is_upper(char byte)
 {
-    return byte >= '0' && byte <= '9';
+    return byte >= 'A' && byte <= 'Z';
 }
 
 static bool is_alpha(char byte)
 {
-    return is_lower((char)(byte | 0x20));
+    return is_lower(byte) || is_upper(byte);
 }
 
 static bool is_printable(char byte)
@@ -54,7 +55,7 @@ static bool is_printable(char byte)
 static size_t take_digits(struct span *rest)
 {
     size_t len = 0;
-    for (; rest->len && is_digit(rest->data[0]); len++)
+    for (; rest->len && ascii_is_digit(rest->data[0]); len++)
         skip(rest, 1);
     return len;
 }
@@ -106,15 +107,10 @@ static bool take_byte_sequence(struct span *rest) /* §4.2.7; padding may be mis
         char byte = rest->data[0];
         if (byte == '=')
             padding++;
-        else if (padding || !(is_alpha(byte) || is_digit(byte) || byte == '+' || byte == '/'))
+        else if (padding || !(is_alpha(byte) || ascii_is_digit(byte) || byte == '+' || byte == '/'))
             return false;
     }
     return take(rest, ':') && padding <= 2 && (padding ? len % 4 == 0 : len % 4 != 1);
-}
-
-static int lower_hex(char digit)
-{
-    return is_digit(digit) ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
 /* %"…" with %xx in lower case, UTF-8 when decoded (§4.2.10). A sequence is judged when its last byte is there. */
@@ -131,11 +127,10 @@ static bool take_display_string(struct span *rest)
         char byte = rest->data[0];
         skip(rest, 1);
         if (byte == '%') {
-            int high = rest->len > 1 ? lower_hex(rest->data[0]) : -1,
-                low = rest->len > 1 ? lower_hex(rest->data[1]) : -1;
-            if (high < 0 || low < 0)
+            int coded = ascii_percent_value(rest->data - 1, rest->len + 1);
+            if (coded < 0 || is_upper(rest->data[0]) || is_upper(rest->data[1]))
                 return false;
-            byte = (char)(high << 4 | low);
+            byte = (char)coded;
             skip(rest, 2);
         }
         sequence[len++] = byte;
@@ -153,7 +148,7 @@ static bool take_bare_item(struct span *rest)
     char first = rest->len ? rest->data[0] : '\0';
     if (first == '"')
         return take_string(rest, NULL, 0, &len);
-    if (first == '-' || is_digit(first))
+    if (first == '-' || ascii_is_digit(first))
         return take_number(rest, false);
     if (first == '*' || is_alpha(first))
         return take_token(rest);
@@ -173,7 +168,7 @@ static bool take_parameters(struct span *rest)
             ;
         if (!rest->len || !(is_lower(rest->data[0]) || rest->data[0] == '*'))
             return false;
-        while (rest->len && (is_lower(rest->data[0]) || is_digit(rest->data[0]) || next_is(rest, '_') ||
+        while (rest->len && (is_lower(rest->data[0]) || ascii_is_digit(rest->data[0]) || next_is(rest, '_') ||
                              next_is(rest, '-') || next_is(rest, '.') || next_is(rest, '*')))
             skip(rest, 1);
         if (take(rest, '=') && !take_bare_item(rest))

@@ -8,6 +8,7 @@
  */
 #include "proxy/key_internal.h"
 
+#include "proxy/ascii.h"
 #include "proxy/json.h"
 
 #include <assert.h>
@@ -52,12 +53,6 @@ static struct collector collector_of(struct buffer *scratch)
     return (struct collector){scratch, 0};
 }
 
-static int hex_value(char digit)
-{
-    char lower = (char)(digit | 0x20);
-    return digit >= '0' && digit <= '9' ? digit - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* The next byte of application/x-www-form-urlencoded text; -1: no more. A "%" that begins no %XX says itself. */
 static int next_decoded(struct span *raw)
 {
@@ -67,10 +62,10 @@ static int next_decoded(struct span *raw)
     size_t used = 1;
     if (byte == '+') {
         byte = ' ';
-    } else if (byte == '%' && raw->len > 2) {
-        int high = hex_value(raw->data[1]), low = hex_value(raw->data[2]);
-        if (high >= 0 && low >= 0) {
-            byte = high << 4 | low;
+    } else if (byte == '%') {
+        int coded = ascii_percent_value(raw->data, raw->len);
+        if (coded >= 0) {
+            byte = coded;
             used = 3;
         }
     }

@@ -8,19 +8,11 @@
  */
 #include "proxy/route.h"
 
-#include "proxy/http_text.h"
+#include "proxy/ascii.h"
 
 #include <assert.h>
 
 /* ---- normal forms ------------------------------------------------------------------------------------------------ */
-
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    char lower = (char)(digit | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 static bool is_unreserved(int byte) /* RFC 3986 §2.3 */
 {
@@ -34,22 +26,18 @@ static char *normal_segment(char *to, struct span segment)
 {
     static const char upper_hex[] = "0123456789ABCDEF";
     for (size_t i = 0; i < segment.len; i++) {
-        int high = -1, low = -1;
-        if (segment.data[i] == '%' && segment.len - i > 2) {
-            high = hex_value(segment.data[i + 1]);
-            low = hex_value(segment.data[i + 2]);
-        }
-        if (high < 0 || low < 0) {
+        int byte = ascii_percent_value(segment.data + i, segment.len - i);
+        if (byte < 0) {
             *to++ = segment.data[i];
             continue;
         }
         i += 2;
-        if (is_unreserved(high << 4 | low)) {
-            *to++ = (char)(high << 4 | low);
+        if (is_unreserved(byte)) {
+            *to++ = (char)byte;
         } else {
             *to++ = '%';
-            *to++ = upper_hex[high];
-            *to++ = upper_hex[low];
+            *to++ = upper_hex[byte >> 4];
+            *to++ = upper_hex[byte & 15];
         }
     }
     return to;
@@ -118,7 +106,7 @@ void host_normalise(struct buffer *out, struct span host)
         return;
     char *to = buffer_reserve(out, host.len);
     for (size_t i = 0; i < host.len; i++)
-        to[i] = (char)(host.data[i] >= 'A' && host.data[i] <= 'Z' ? host.data[i] | 0x20 : host.data[i]);
+        to[i] = ascii_lower(host.data[i]);
     buffer_commit(out, host.len);
 }
 
