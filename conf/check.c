@@ -242,10 +242,11 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
         reader_error(reader, node, "upstream: missing, and there is no default_upstream");
     check_keys(reader, node, route);
     check_fingerprint(reader, node, route);
+    if (reader->report->errors > 0)
+        return; /* the rest asks for values that may be missing */
     check_durations(reader, node, route);
     check_memory(reader, node, route);
-    if (reader->report->errors == 0) /* else parts of it may be missing, and nobody will ask */
-        route_digest(route, route->digest);
+    route_digest(route, route->digest);
 }
 
 /* ---- routes among each other ---- */

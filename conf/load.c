@@ -53,6 +53,8 @@ static void read_root(struct reader *reader, yaml_document_t *document)
     reader->document = document;
     if (reader_mapping(reader, root, "a mapping of settings"))
         reader_section(reader, &root_section, root, reader->conf);
+    if (reader->report->errors == 0 && reader->conf->route_count == 0)
+        reader_warn_at(reader, reader_place(reader, root), "no routes: every request passes unprotected");
 }
 
 /* Writes the messages; gives `conf` back if there was no error. */

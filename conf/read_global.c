@@ -47,7 +47,7 @@ static void check_listen(struct reader *reader, const yaml_node_t *node, const s
     const struct conf *conf = reader->conf;
     const yaml_node_t *mode = document_member(reader->document, node, "mode", NULL);
     const yaml_node_t *address = document_member(reader->document, node, "address", NULL);
-    if (mode && listen->address && !listen->unix_path)
+    if (mode && listen->port)
         reader_error(reader, mode, "mode: only a unix socket has permissions");
     for (const struct conf_listen *other = conf->listen; listen->address && other < listen; other++)
         if (other->address && strcmp(other->address, listen->address) == 0)

@@ -281,8 +281,6 @@ void read_routes(struct reader *reader, const struct setting *setting, const yam
     (void)setting, (void)target;
     if (!reader_sequence(reader, node, "a list of routes"))
         return;
-    if (reader_count(node) == 0)
-        reader_warn_at(reader, reader_place(reader, node), "no routes: every request passes unprotected");
     conf->routes = CONF_NEW_ARRAY(conf, struct conf_route, reader_count(node));
     for (size_t i = 0; i < reader_count(node); i++) {
         size_t before = reader_enter_item(reader, i);
