@@ -8,8 +8,9 @@
  * bounded; reading from the socket stops when the buffer is full or the body is paused.
  *
  * OWNERSHIP. client_new takes the descriptor. The client frees itself when the connection is over; after gone() the
- * exchange must not use it any more, and client_detach() makes it the same the other way round: who dies first clears
- * the other's pointer. `exchange` is the user's pointer for the request in hand, set by what head() returns.
+ * exchange must not use it any more, and client_finish() or client_abort() make it the same the other way round: who
+ * dies first clears the other's pointer. `exchange` is the user's pointer for the request in hand, set by what head()
+ * returns.
  *
  * THREAD: the worker's. Callbacks run from the event loop, or from inside client_finish (next pipelined request:
  * through the loop, never recursively). Raising an event is the last thing that the client does in its own callback.
@@ -80,9 +81,6 @@ struct buffer *client_output(struct client *client); /* append to it directly, a
 void client_append(struct client *client, const void *data, size_t len);
 void client_write(struct client *client, const void *data, size_t len);
 void client_flush(struct client *client);
-/* Writes what was collected and then a block that is not copied; `release(arg)` is called once when it is no longer
- * needed, also when the connection dies. Nothing may be written after it but client_finish. */
-void client_write_block(struct client *client, const void *data, size_t len, void (*release)(void *arg), void *arg);
 size_t client_queued(const struct client *client);
 
 /*
@@ -95,10 +93,6 @@ void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
 /* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone().
  */
 void client_abort(struct client *client);
-/* The exchange leaves the client (to be used only where it was answered by others): same as client_abort without reset.
- */
-void client_detach(struct client *client);
-
 /* Draining: closes if idle; otherwise client_finish closes after the present answer. */
 void client_close_when_idle(struct client *client);
 /* Is it between requests with nothing read? */

@@ -1,0 +1,69 @@
+/*
+ * stream.c - reading and writing on a plain socket.
+ *
+ * Left out: TLS, which will be a second kind of stream behind the same calls.
+ */
+#include "proxy/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum stream_result stream_read(struct stream *stream, void *to, size_t size, size_t *moved)
+{
+    *moved = 0;
+    for (;;) {
+        ssize_t got = recv(stream->fd, to, size, 0);
+        if (got > 0) {
+            *moved = (size_t)got;
+            return STREAM_OK;
+        }
+        if (got == 0)
+            return STREAM_END;
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return STREAM_AGAIN;
+        if (errno != EINTR)
+            return STREAM_BROKEN;
+    }
+}
+
+enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved)
+{
+    *moved = 0;
+    for (;;) {
+        ssize_t put = writev(stream->fd, parts, count);
+        if (put >= 0) {
+            *moved = (size_t)put;
+            return STREAM_OK;
+        }
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return STREAM_AGAIN;
+        if (errno != EINTR)
+            return STREAM_BROKEN;
+    }
+}
+
+bool stream_is_quiet(struct stream *stream)
+{
+    char byte;
+    return recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+void stream_end(struct stream *stream)
+{
+    shutdown(stream->fd, SHUT_WR);
+}
+
+void stream_close(struct stream *stream)
+{
+    assert(stream->fd >= 0);
+    close(stream->fd);
+    stream->fd = -1;
+}
+
+void stream_reset(struct stream *stream)
+{
+    setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = 0}, sizeof(struct linger));
+    stream_close(stream);
+}

@@ -1,0 +1,468 @@
+/*
+ * upstream.c - a call: sends one request, reads one response, reports one ending.
+ *
+ *     start → (idle connection | connect) → write … → read head, body … → finish: ANSWERED, UNSENT or BROKEN
+ *
+ * Invariants: `sent_any` is set by the first write(2) that took a byte, and with it the call can never end UNSENT nor
+ * go to another connection (but for requests that may be sent twice, before any byte of a response). finish() is the
+ * one door out; after it no callback runs. Callbacks may cancel: every step looks at the state after one.
+ */
+#include "proxy/upstream_internal.h"
+
+#include <assert.h>
+
+#define MAX_INTERIM 32 /* 1xx before the final response */
+
+static void send_more(struct upstream_call *call);
+
+/* ---- endings
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* The connection is free again, or not fit to be. */
+static void leave_connection(struct upstream_call *call, bool reusable)
+{
+    struct upstream_connection *connection = call->connection;
+    call->connection = NULL;
+    if (!connection)
+        return;
+    if (reusable) {
+        http_next(connection->parser);
+        pool_give(connection, call->request.upstream);
+    } else {
+        connection_close(connection);
+    }
+}
+
+static void close_call(struct upstream_call *call, bool reusable)
+{
+    connect_cancel(call);
+    leave_connection(call, reusable);
+    deadline_destroy(&call->deadline);
+    event_del(&call->later);
+    call->state = CALL_OVER;
+    pool_bury(call);
+}
+
+static void finish(struct upstream_call *call, enum upstream_ending ending, enum upstream_fault fault,
+                   const char *detail, bool reusable)
+{
+    struct upstream_end end = {.ending = ending, .fault = fault, .detail = detail, .head_seen = call->head_seen};
+    const struct upstream_events *events = call->events;
+    void *owner = call->owner;
+    assert(ending != UPSTREAM_UNSENT || !call->sent_any);
+    close_call(call, reusable);
+    events->end(owner, &end);
+}
+
+static void broken(struct upstream_call *call, enum upstream_fault fault, const char *detail)
+{
+    finish(call, UPSTREAM_BROKEN, fault, detail, false);
+}
+
+void call_unreachable(struct upstream_call *call, const char *detail)
+{
+    call->end_due = true; /* may be known before upstream_start has returned */
+    call->end = (struct upstream_end){.ending = UPSTREAM_UNSENT, .fault = UPSTREAM_FAULT_UNREACHABLE, .detail = detail};
+    event_active(&call->later, 0, 0);
+}
+
+void upstream_cancel(struct upstream_call *call)
+{
+    assert(call->state != CALL_OVER);
+    close_call(call, false);
+}
+
+/* ---- clocks
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static void set_clock(struct upstream_call *call)
+{
+    const struct conf_upstream *upstream = call->request.upstream;
+    if (call->connection && call->connection->write_armed)
+        deadline_set(&call->deadline, monotonic_ms() + upstream->send_timeout);
+    else if (call->head_seen && !call->paused)
+        deadline_set(&call->deadline, monotonic_ms() + upstream->stall_timeout);
+    else
+        deadline_clear(&call->deadline);
+}
+
+static void on_deadline(void *arg)
+{
+    struct upstream_call *call = arg;
+    if (call->state == CALL_CONNECTING) {
+        connect_timed_out(call);
+    } else if (call->connection->write_armed) {
+        if (call->sent_any)
+            broken(call, UPSTREAM_FAULT_SEND_TIMEOUT, "no progress in sending the request for send_timeout");
+        else
+            finish(call, UPSTREAM_UNSENT, UPSTREAM_FAULT_UNREACHABLE,
+                   "not one byte of the request was taken in send_timeout", false);
+    } else {
+        broken(call, UPSTREAM_FAULT_STALL, "no progress in the response's body for stall_timeout");
+    }
+}
+
+/* ---- sending
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void crash_point(const struct upstream_call *call, const char *name)
+{
+    if (call->request.crash_point)
+        call->request.crash_point(call->request.crash_arg, name);
+}
+
+/* Where nothing of the request went out the next try is a new connection; there is one such try. */
+static bool start_again(struct upstream_call *call)
+{
+    bool nothing_came = !call->head_seen && !call->interim && !http_started(call->connection->parser);
+    if (!call->reused || !nothing_came || (call->sent_any && !call->request.resend))
+        return false;
+    call->reused = false;
+    leave_connection(call, false);
+    call->head_sent = 0;
+    call->sent_any = call->sent_all = call->write_failed = false; /* sent_any: `resend` allows it */
+    connect_start(call);
+    return true;
+}
+
+static bool all_sent(const struct upstream_call *call)
+{
+    return call->head_sent == buffer_len(&call->head) && call->body_sent == call->request.body.len &&
+           !buffer_len(&call->streamed) && (!call->request.streams || call->stream_ended);
+}
+
+static void count_sent(struct upstream_call *call, size_t moved)
+{
+    size_t head_rest = buffer_len(&call->head) - call->head_sent;
+    size_t of_head = moved < head_rest ? moved : head_rest;
+    if (!call->sent_any) {
+        call->sent_any = true;
+        crash_point(call, "first-byte-sent");
+    }
+    call->head_sent += of_head;
+    moved -= of_head;
+    if (call->request.streams)
+        buffer_consume(&call->streamed, moved);
+    else
+        call->body_sent += moved;
+}
+
+/* The write failed. If something went out before, the API may have answered: what it sent is read first, and the read
+ * tells the ending. */
+static void sending_failed(struct upstream_call *call)
+{
+    if (!call->sent_any) {
+        if (start_again(call))
+            return;
+        call_unreachable(call, "the connection was closed before a byte of the request was taken");
+        return;
+    }
+    call->write_failed = true;
+    buffer_free(&call->streamed);
+    connection_want_reading(call->connection, true);
+}
+
+static void note_sent(struct upstream_call *call)
+{
+    if (!all_sent(call) || call->sent_all)
+        return;
+    call->sent_all = true;
+    crash_point(call, "last-byte-sent");
+    event_active(&call->later, 0, 0);
+}
+
+static void send_more(struct upstream_call *call)
+{
+    struct upstream_connection *connection = call->connection;
+    while (!connection->write_armed && !call->write_failed) {
+        struct span more = call->request.streams ? buffer_span(&call->streamed)
+                                                 : (struct span){call->request.body.data + call->body_sent,
+                                                                 call->request.body.len - call->body_sent};
+        struct iovec parts[2] = {
+            {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent},
+            {(void *)more.data, more.len}};
+        size_t wanted = parts[0].iov_len + more.len, moved;
+        if (!wanted)
+            break;
+        bool skip_head = parts[0].iov_len == 0;
+        enum stream_result result =
+            stream_write(&connection->stream, skip_head ? parts + 1 : parts, skip_head || !more.len ? 1 : 2, &moved);
+        if (result == STREAM_BROKEN) {
+            sending_failed(call);
+            return;
+        }
+        if (moved)
+            count_sent(call, moved);
+        if (moved < wanted) {
+            connection->write_armed = true;
+            event_add(&connection->writable, NULL);
+        }
+    }
+    note_sent(call);
+    set_clock(call);
+}
+
+void call_writable(struct upstream_connection *connection)
+{
+    struct upstream_call *call = connection->call;
+    send_more(call);
+    if (call->state == CALL_RUNNING && call->above && upstream_queued(call) < UPSTREAM_LOW_WATER) {
+        call->above = false;
+        call->events->writable(call->owner);
+    }
+}
+
+void call_connected(struct upstream_call *call, struct upstream_connection *connection)
+{
+    call->state = CALL_RUNNING;
+    call->connection = connection;
+    connection->call = call;
+    connection->idle_ms = -1;
+    if (call->request.no_body_in_response)
+        http_expect_no_body(connection->parser);
+    call_writable(connection);
+}
+
+void upstream_write(struct upstream_call *call, const void *data, size_t len)
+{
+    assert(call->request.streams && !call->stream_ended);
+    if (call->write_failed)
+        return; /* the reading side will tell how it ended */
+    buffer_append(&call->streamed, data, len);
+    if (call->state == CALL_RUNNING && buffer_len(&call->streamed) >= UPSTREAM_LOW_WATER / 2)
+        send_more(call);
+    else
+        event_active(&call->later, 0, 0); /* small pieces of one turn go out together */
+    if (upstream_queued(call) > UPSTREAM_LOW_WATER)
+        call->above = true;
+}
+
+void upstream_write_end(struct upstream_call *call)
+{
+    call->stream_ended = true;
+    event_active(&call->later, 0, 0);
+}
+
+size_t upstream_queued(const struct upstream_call *call)
+{
+    return buffer_len(&call->streamed);
+}
+
+bool upstream_has_sent(const struct upstream_call *call)
+{
+    return call->sent_any;
+}
+
+/* What must not be told from inside a call of the owner, or can wait for the end of this turn. */
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct upstream_call *call = arg;
+    if (call->end_due) {
+        finish(call, call->end.ending, call->end.fault, call->end.detail, false);
+        return;
+    }
+    if (call->state == CALL_RUNNING && call->request.streams)
+        call_writable(call->connection);
+    if (call->state == CALL_RUNNING && call->sent_all && !call->told_sent) {
+        call->told_sent = true;
+        call->events->sent(call->owner);
+    }
+}
+
+/* ---- receiving
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void on_piece(void *arg, const char *data, size_t len)
+{
+    struct upstream_call *call = arg;
+    if (call->state == CALL_RUNNING)
+        call->events->body(call->owner, data, len);
+}
+
+static void on_no_piece(void *arg, const char *data, size_t len)
+{
+    (void)arg, (void)data, (void)len;
+}
+
+/* A 1xx: told, counted, forgotten. False: the call is over. */
+static bool take_interim(struct upstream_call *call, const struct http_message *message)
+{
+    size_t used;
+    if (message->status == 101 || ++call->interim > MAX_INTERIM) {
+        broken(call, UPSTREAM_FAULT_INVALID,
+               message->status == 101 ? "101 without having been asked" : "too many 1xx responses");
+        return false;
+    }
+    call->events->informational(call->owner, message);
+    if (call->state != CALL_RUNNING)
+        return false;
+    enum http_body_verdict verdict = http_read_body(call->connection->parser, NULL, 0, &used, on_no_piece, NULL);
+    assert(verdict == HTTP_BODY_END);
+    http_next(call->connection->parser);
+    return true;
+}
+
+static bool take_head(struct upstream_call *call, const struct http_message *message)
+{
+    call->head_seen = true;
+    call->keep_alive = message->keep_alive && message->framing != HTTP_UNTIL_CLOSE;
+    if (message->keep_alive_timeout >= 0)
+        call->connection->idle_ms = message->keep_alive_timeout > 0 ? (message->keep_alive_timeout - 1) * 1000 : 0;
+    call->events->head(call->owner, message);
+    return call->state == CALL_RUNNING;
+}
+
+/* Heads in the bytes, 1xx first. True: a final head has been taken and *at stands at its body. */
+static bool read_heads(struct upstream_call *call, const char *bytes, size_t len, size_t *at)
+{
+    struct http_message message;
+    enum problem_code problem;
+    size_t used;
+    while (*at < len) {
+        switch (http_read_head(call->connection->parser, bytes + *at, len - *at, &used, &message, &problem)) {
+        case HTTP_HEAD_MORE:
+            return false;
+        case HTTP_HEAD_REFUSED:
+            broken(call, UPSTREAM_FAULT_INVALID, http_refusal(call->connection->parser));
+            return false;
+        case HTTP_HEAD_READY:
+            *at += used;
+            if (message.status >= 200)
+                return take_head(call, &message);
+            if (!take_interim(call, &message))
+                return false;
+        }
+    }
+    return false;
+}
+
+static void read_body(struct upstream_call *call, const char *bytes, size_t len, size_t *at)
+{
+    struct http_parser *parser = call->connection->parser;
+    size_t used;
+    enum http_body_verdict verdict = http_read_body(parser, bytes + *at, len - *at, &used, on_piece, call);
+    *at += used;
+    if (call->state != CALL_RUNNING)
+        return;
+    switch (verdict) {
+    case HTTP_BODY_MORE:
+        return;
+    case HTTP_BODY_END:
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, call->keep_alive && call->sent_all && *at == len);
+        return;
+    case HTTP_BODY_REFUSED:
+        broken(call, UPSTREAM_FAULT_INVALID, http_refusal(parser));
+        return;
+    }
+}
+
+/* Returns how many of the bytes are used. The call may be over afterwards. */
+static size_t process(struct upstream_call *call, const char *bytes, size_t len)
+{
+    size_t at = 0;
+    if (call->head_seen || read_heads(call, bytes, len, &at))
+        read_body(call, bytes, len, &at);
+    if (call->state == CALL_RUNNING) {
+        set_clock(call);
+        call->events->turn(call->owner);
+    }
+    return at;
+}
+
+static void take(struct upstream_call *call, const char *fresh, size_t len)
+{
+    struct buffer *input = &call->connection->input;
+    if (!buffer_len(input)) {
+        size_t used = process(call, fresh, len);
+        if (call->state == CALL_RUNNING && used < len)
+            buffer_append(input, fresh + used, len - used);
+        return;
+    }
+    buffer_append(input, fresh, len); /* the memory stays until the graveyard is emptied */
+    size_t used = process(call, buffer_data(input), buffer_len(input));
+    if (call->state != CALL_RUNNING)
+        return;
+    buffer_consume(input, used);
+    if (!buffer_len(input))
+        buffer_free(input);
+}
+
+/* The API closed, or the connection broke. */
+static void connection_ended(struct upstream_call *call, bool reset)
+{
+    struct http_parser *parser = call->connection->parser;
+    if (!call->head_seen && !http_started(parser)) {
+        if (!start_again(call))
+            broken(call, UPSTREAM_FAULT_CLOSED,
+                   reset ? "connection reset without an answer" : "connection closed without an answer");
+    } else if (!reset && call->head_seen && http_read_end(parser)) {
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
+    } else {
+        broken(call, UPSTREAM_FAULT_INVALID,
+               reset ? "connection reset in the middle of the response" : "truncated response");
+    }
+}
+
+void call_readable(struct upstream_connection *connection)
+{
+    struct upstream_call *call = connection->call;
+    char fresh[UPSTREAM_INPUT_SIZE];
+    size_t len;
+    if (call->state == CALL_CONNECTING)
+        return; /* the writable side tells about connecting */
+    switch (stream_read(&connection->stream, fresh, sizeof fresh, &len)) {
+    case STREAM_OK:
+        take(call, fresh, len);
+        return;
+    case STREAM_AGAIN:
+        return;
+    case STREAM_END:
+        connection_ended(call, false);
+        return;
+    case STREAM_BROKEN:
+        connection_ended(call, true);
+        return;
+    }
+}
+
+void upstream_pause(struct upstream_call *call)
+{
+    call->paused = true;
+    if (call->connection)
+        connection_want_reading(call->connection, false);
+    set_clock(call);
+}
+
+void upstream_resume(struct upstream_call *call)
+{
+    call->paused = false;
+    if (call->connection && call->state == CALL_RUNNING)
+        connection_want_reading(call->connection, true);
+    set_clock(call);
+}
+
+/* ---- starting
+ * ------------------------------------------------------------------------------------------------------------ */
+
+struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
+                                     const struct upstream_events *events, void *owner)
+{
+    struct upstream_call *call = NEW(struct upstream_call);
+    call->pool = pool;
+    call->request = *request;
+    call->events = events;
+    call->owner = owner;
+    buffer_append_span(&call->head, request->head);
+    deadline_init(&call->deadline, pool->base, on_deadline, call);
+    event_assign(&call->later, pool->base, -1, 0, on_later, call);
+    pool->calls++;
+    crash_point(call, "granted-nothing-sent");
+    struct upstream_connection *idle = pool_take(pool, request->upstream);
+    call->reused = idle != NULL;
+    if (idle)
+        call_connected(call, idle);
+    else
+        connect_start(call);
+    return call;
+}

@@ -1,0 +1,123 @@
+/*
+ * upstream_connect.c - from a name to a connected socket: all addresses, one after another, within connect_timeout.
+ *
+ * Nothing is written here, so whatever fails here leaves the request unsent.
+ */
+#include "proxy/upstream_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void fail(struct upstream_call *call, const char *detail)
+{
+    const struct conf_upstream *upstream = call->request.upstream;
+    if (upstream->host)
+        resolver_failed(call->pool->resolver, upstream->host, upstream->port);
+    call_unreachable(call, detail);
+}
+
+/* Begins to connect to one address. False: that one is out of the question. */
+static bool begin(struct upstream_call *call, const struct sockaddr *address, socklen_t len)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    if (address->sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (connect(fd, address, len) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        return false;
+    }
+    struct upstream_connection *connection = connection_new(call->pool, call->request.upstream->url, fd);
+    connection->call = call;
+    call->connection = connection;
+    connection->write_armed = true;
+    event_add(&connection->writable, NULL); /* also where it is connected already: the loop tells */
+    return true;
+}
+
+static void try_next(struct upstream_call *call)
+{
+    while (call->next_address < call->addresses.count) {
+        int i = call->next_address++;
+        if (begin(call, (const struct sockaddr *)&call->addresses.items[i], call->addresses.lengths[i]))
+            return;
+    }
+    fail(call, "no address could be connected to");
+}
+
+void connect_writable(struct upstream_connection *connection)
+{
+    struct upstream_call *call = connection->call;
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error) {
+        call->connection = NULL;
+        connection_close(connection);
+        try_next(call);
+        return;
+    }
+    connection_want_reading(connection, true);
+    call_connected(call, connection);
+}
+
+static void on_resolved(void *arg, const struct resolver_addresses *addresses)
+{
+    struct upstream_call *call = arg;
+    call->query = NULL;
+    if (addresses != &call->addresses)
+        call->addresses = *addresses;
+    if (!addresses->count)
+        fail(call, "the name could not be resolved");
+    else
+        try_next(call);
+}
+
+static void connect_unix(struct upstream_call *call, const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    assert(len < sizeof address.sun_path && "the configuration was checked");
+    memcpy(address.sun_path, path, len);
+    memcpy(&call->addresses.items[0], &address, sizeof address);
+    call->addresses.lengths[0] = sizeof address;
+    call->addresses.count = 1;
+    try_next(call);
+}
+
+void connect_start(struct upstream_call *call)
+{
+    const struct conf_upstream *upstream = call->request.upstream;
+    call->state = CALL_CONNECTING;
+    call->next_address = 0;
+    call->addresses.count = 0;
+    if (!call->connect_due_ms)
+        call->connect_due_ms = monotonic_ms() + upstream->connect_timeout;
+    deadline_set(&call->deadline, call->connect_due_ms);
+    if (upstream->unix_path)
+        connect_unix(call, upstream->unix_path);
+    else if (resolver_look_up(call->pool->resolver, upstream->host, upstream->port, &call->addresses, &call->query,
+                              on_resolved, call))
+        on_resolved(call, &call->addresses);
+}
+
+void connect_cancel(struct upstream_call *call)
+{
+    if (call->query)
+        resolver_cancel(call->query);
+    call->query = NULL;
+}
+
+void connect_timed_out(struct upstream_call *call)
+{
+    connect_cancel(call);
+    if (call->connection)
+        connection_close(call->connection);
+    call->connection = NULL;
+    fail(call, "not connected in connect_timeout");
+}

@@ -1,0 +1,95 @@
+/*
+ * upstream_internal.h - shared by upstream*.c only.
+ *
+ *     upstream.c              a call: one request, one response, one ending
+ *     upstream_connect.c      from a name to a connected socket
+ *     upstream_pool.c         idle connections, and the graveyard of what is over
+ */
+#pragma once
+
+#include "proxy/upstream.h"
+
+struct upstream_connection {
+    struct upstream_pool *pool;
+    struct stream stream;
+    struct event readable, writable;
+    struct deadline idle; /* ends an idle one; not set while in use */
+    struct http_parser *parser;
+    struct upstream_call *call; /* NULL: idle */
+    char *url;                  /* what it is connected to: a reload makes new conf objects */
+    int64_t idle_ms;            /* the API's own Keep-Alive: timeout minus 1 s; -1: not said */
+    struct buffer input;        /* part of a head */
+    bool reading, write_armed;
+    struct upstream_connection *next, *prev; /* idle list, newest first; later the graveyard */
+};
+
+enum call_state {
+    CALL_CONNECTING, /* resolving or connecting: nothing can have been sent */
+    CALL_RUNNING,    /* on a connection */
+    CALL_OVER,       /* end() was called, or the caller has left */
+};
+
+struct upstream_call {
+    struct upstream_pool *pool;
+    struct upstream_request request; /* head and body: see below */
+    const struct upstream_events *events;
+    void *owner;
+    enum call_state state;
+    struct upstream_connection *connection;
+    struct deadline deadline; /* connect, send or stall: whatever is running */
+    struct event later;       /* what must not be told from inside a call of the owner */
+
+    /* connecting */
+    struct resolver_query *query;
+    struct resolver_addresses addresses;
+    int next_address;
+    int64_t connect_due_ms;
+    bool reused;
+
+    /* the request */
+    struct buffer head; /* never consumed: it may be sent again */
+    size_t head_sent, body_sent;
+    struct buffer streamed;
+    bool stream_ended, sent_any, sent_all, told_sent, write_failed, above;
+
+    /* the response */
+    bool head_seen, paused, keep_alive;
+    unsigned interim;
+
+    /* an ending that is told by `later` */
+    bool end_due;
+    struct upstream_end end;
+    struct upstream_call *next; /* graveyard */
+};
+
+struct upstream_pool {
+    struct event_base *base;
+    struct resolver_client *resolver;
+    struct http_limits limits;
+    struct upstream_connection *idle;
+    size_t connections, calls;
+    struct event bury;
+    struct upstream_connection *dead_connections;
+    struct upstream_call *dead_calls;
+};
+
+/* upstream_pool.c */
+struct upstream_connection *connection_new(struct upstream_pool *pool, const char *url, int fd);
+void connection_close(struct upstream_connection *connection); /* its memory goes with the next turn of the loop */
+void connection_want_reading(struct upstream_connection *connection, bool wanted);
+/* A fresh idle connection to this upstream, or NULL. */
+struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream);
+void pool_give(struct upstream_connection *connection, const struct conf_upstream *upstream);
+void pool_bury(struct upstream_call *call);
+
+/* upstream_connect.c */
+void connect_start(struct upstream_call *call); /* ends in call_connected or call_unreachable, perhaps at once */
+void connect_cancel(struct upstream_call *call);
+void connect_writable(struct upstream_connection *connection); /* the socket of a CALL_CONNECTING has an answer */
+void connect_timed_out(struct upstream_call *call);
+
+/* upstream.c */
+void call_connected(struct upstream_call *call, struct upstream_connection *connection);
+void call_unreachable(struct upstream_call *call, const char *detail);
+void call_readable(struct upstream_connection *connection);
+void call_writable(struct upstream_connection *connection);

@@ -1,0 +1,205 @@
+/*
+ * upstream_pool.c - idle connections to the API, newest first, and the graveyard.
+ *
+ * An idle connection is watched: a byte or an end on it closes it, so does its time. It is reused only while nothing
+ * has happened on it. Memory of connections and calls that are over is given back on the next turn of the loop: whoever
+ * is up the stack still holds them.
+ */
+#include "proxy/upstream_internal.h"
+
+#include <assert.h>
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct upstream_connection *connection = arg;
+    if (connection->call)
+        call_readable(connection);
+    else
+        connection_close(connection); /* a byte that nobody asked for, or the end */
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct upstream_connection *connection = arg;
+    connection->write_armed = false;
+    if (connection->call->state == CALL_CONNECTING)
+        connect_writable(connection);
+    else
+        call_writable(connection);
+}
+
+static void on_idle_over(void *arg)
+{
+    connection_close(arg);
+}
+
+struct upstream_connection *connection_new(struct upstream_pool *pool, const char *url, int fd)
+{
+    struct upstream_connection *connection = NEW(struct upstream_connection);
+    connection->pool = pool;
+    connection->stream.fd = fd;
+    connection->url = copy_string(url);
+    connection->parser = http_parser_new(HTTP_RESPONSES, &pool->limits);
+    event_assign(&connection->readable, pool->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    event_assign(&connection->writable, pool->base, fd, EV_WRITE, on_writable, connection);
+    deadline_init(&connection->idle, pool->base, on_idle_over, connection);
+    pool->connections++;
+    return connection;
+}
+
+void connection_want_reading(struct upstream_connection *connection, bool wanted)
+{
+    if (connection->reading == wanted)
+        return;
+    connection->reading = wanted;
+    if (wanted)
+        event_add(&connection->readable, NULL);
+    else
+        event_del(&connection->readable);
+}
+
+static void unlink_idle(struct upstream_connection *connection)
+{
+    struct upstream_pool *pool = connection->pool;
+    if (connection->prev)
+        connection->prev->next = connection->next;
+    else if (pool->idle == connection)
+        pool->idle = connection->next;
+    if (connection->next)
+        connection->next->prev = connection->prev;
+    connection->next = connection->prev = NULL;
+}
+
+void connection_close(struct upstream_connection *connection)
+{
+    struct upstream_pool *pool = connection->pool;
+    if (!connection->call)
+        unlink_idle(connection);
+    connection->call = NULL;
+    event_del(&connection->readable);
+    event_del(&connection->writable);
+    deadline_destroy(&connection->idle);
+    stream_close(&connection->stream);
+    connection->next = pool->dead_connections;
+    pool->dead_connections = connection;
+    pool->connections--;
+    event_active(&pool->bury, 0, 0);
+}
+
+struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream)
+{
+    for (struct upstream_connection *connection = pool->idle, *next; connection; connection = next) {
+        next = connection->next;
+        if (strcmp(connection->url, upstream->url) != 0)
+            continue;
+        if (!stream_is_quiet(&connection->stream)) {
+            connection_close(connection);
+            continue;
+        }
+        unlink_idle(connection);
+        deadline_clear(&connection->idle);
+        http_set_limits(connection->parser, &pool->limits);
+        return connection;
+    }
+    return NULL;
+}
+
+static size_t idle_count(const struct upstream_pool *pool, const char *url)
+{
+    size_t count = 0;
+    for (const struct upstream_connection *connection = pool->idle; connection; connection = connection->next)
+        count += strcmp(connection->url, url) == 0;
+    return count;
+}
+
+void pool_give(struct upstream_connection *connection, const struct conf_upstream *upstream)
+{
+    struct upstream_pool *pool = connection->pool;
+    int64_t keep = upstream->keepalive_idle;
+    if (connection->idle_ms >= 0 && connection->idle_ms < keep)
+        keep = connection->idle_ms;
+    if (keep <= 0 || idle_count(pool, connection->url) >= upstream->keepalive) {
+        connection_close(connection);
+        return;
+    }
+    connection->call = NULL;
+    connection->next = pool->idle;
+    if (connection->next)
+        connection->next->prev = connection;
+    pool->idle = connection;
+    connection_want_reading(connection, true);
+    deadline_set(&connection->idle, monotonic_ms() + keep);
+}
+
+void pool_bury(struct upstream_call *call)
+{
+    call->next = call->pool->dead_calls;
+    call->pool->dead_calls = call;
+    call->pool->calls--;
+    event_active(&call->pool->bury, 0, 0);
+}
+
+static void bury(struct upstream_pool *pool)
+{
+    while (pool->dead_connections) {
+        struct upstream_connection *connection = pool->dead_connections;
+        pool->dead_connections = connection->next;
+        http_parser_free(connection->parser);
+        buffer_free(&connection->input);
+        free(connection->url);
+        free(connection);
+    }
+    while (pool->dead_calls) {
+        struct upstream_call *call = pool->dead_calls;
+        pool->dead_calls = call->next;
+        event_del(&call->later);
+        buffer_free(&call->head);
+        buffer_free(&call->streamed);
+        free(call);
+    }
+}
+
+static void on_bury(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    bury(arg);
+}
+
+struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver_client *resolver,
+                                        const struct http_limits *limits)
+{
+    struct upstream_pool *pool = NEW(struct upstream_pool);
+    pool->base = base;
+    pool->resolver = resolver;
+    pool->limits = *limits;
+    event_assign(&pool->bury, base, -1, 0, on_bury, pool);
+    return pool;
+}
+
+void upstream_pool_set_limits(struct upstream_pool *pool, const struct http_limits *limits)
+{
+    pool->limits = *limits;
+}
+
+size_t upstream_pool_connections(const struct upstream_pool *pool)
+{
+    return pool->connections;
+}
+
+void upstream_pool_drop_idle(struct upstream_pool *pool)
+{
+    while (pool->idle)
+        connection_close(pool->idle);
+}
+
+void upstream_pool_free(struct upstream_pool *pool)
+{
+    assert(pool->calls == 0 && "every call has ended");
+    upstream_pool_drop_idle(pool);
+    bury(pool);
+    assert(pool->connections == 0);
+    event_del(&pool->bury);
+    free(pool);
+}
