@@ -54,6 +54,7 @@ def full_store(t):
     t.effects(1, key="kept")
     t.wait_until(lambda: client.ask(key="again-%d" % time.monotonic_ns()).status == 201, 10, "sweeping makes room")
     t.replay(client.ask(key="kept", target="/orders/long"), kept)
+    time.sleep(2)
     second = fill(t, client, "s")
     t.check(len(second) >= len(done) // 2, "room again for as many", len(second), len(done))
     t.equal([k for (m, p, k), n in t.api.effects.items() if n > 1 and k], [], "keys executed twice")
@@ -450,7 +451,7 @@ def group_commit(t):
         for client in clients:
             t.fresh(client.read())
     syncs = sum(1 for line in stop() if re.search(r"(fdatasync|msync)\(", line))
-    t.check(syncs < 2 * 320 * 0.8, "syncs for 320 keyed requests", syncs)
+    t.check(10 <= syncs < 2 * 320 * 0.8, "syncs for 320 keyed requests", syncs)
     t.effects(320 + 64)
 
 

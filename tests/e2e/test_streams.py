@@ -206,14 +206,14 @@ def stream_client_leaves(t):
 
 @test("buffer_memory bounds keyed bodies: 503 overloaded beyond, then room again", "asan")
 def buffer_memory(t):
-    t.einmal(limits={"buffer_memory": "2MiB"})
+    t.einmal(limits={"buffer_memory": "5MiB"})
     gate = threading.Event()
     t.api.reply(Reply(delay=gate))
-    owners = [t.start(key="k%d" % n, body=b"x" * (900 << 10)) for n in range(2)]
+    owners = [t.start(key="k%d" % n, body=b"x" * (1900 << 10)) for n in range(2)]
     t.check(t.api.wait_count(2), "two fit")
     client = t.client()
     try:
-        client.post(key="k3", body=b"x" * (900 << 10))
+        client.post(key="k3", body=b"x" * (1900 << 10))
     except OSError:
         pass
     t.problem(client.read(), 503, "overloaded", retry_after=True)
@@ -221,7 +221,7 @@ def buffer_memory(t):
     gate.set()
     for owner in owners:
         t.fresh(owner.read())
-    t.wait_until(lambda: t.ask(key="k3", body=b"x" * (900 << 10)).status == 201, 5, "room again")
+    t.wait_until(lambda: t.ask(key="k3", body=b"x" * (1900 << 10)).status == 201, 5, "room again")
     t.effects(1, key="k3")
 
 
