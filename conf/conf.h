@@ -210,6 +210,6 @@ void conf_unref(struct conf *conf); /* NULL is fine */
 /* `einmal check`: each route's effective rule with its full status table; limits and timeouts. */
 void conf_print(const struct conf *conf, FILE *out);
 
-/* Names the first setting that cannot change while running and differs (listen, workers, store …); NULL: none. For
- * reload. */
-const char *conf_fixed_difference(const struct conf *running, const struct conf *wanted);
+/* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
+ */
+size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);

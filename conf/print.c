@@ -127,20 +127,21 @@ static bool is_same(const struct setting *setting, const struct conf *a, const s
 }
 
 /* Fixed settings stand in the root and its plain sections only, whose rows are offsets into struct conf. */
-static const char *find_difference(const struct section *section, const struct conf *a, const struct conf *b)
+static size_t find_differences(const struct section *section, const struct conf *a, const struct conf *b,
+                               const char **names, size_t size)
 {
-    for (size_t i = 0; i < section->count; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < section->count && count < size; i++) {
         const struct setting *setting = &section->settings[i];
         if ((setting->flags & SETTING_FIXED) && !is_same(setting, a, b))
-            return setting->name;
-        const char *inside = setting->type == SETTING_SECTION ? find_difference(setting->section, a, b) : NULL;
-        if (inside)
-            return inside;
+            names[count++] = setting->name;
+        if (setting->type == SETTING_SECTION)
+            count += find_differences(setting->section, a, b, names + count, size - count);
     }
-    return NULL;
+    return count;
 }
 
-const char *conf_fixed_difference(const struct conf *running, const struct conf *wanted)
+size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size)
 {
-    return find_difference(&root_section, running, wanted);
+    return find_differences(&root_section, running, wanted, names, size);
 }

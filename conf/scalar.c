@@ -37,18 +37,12 @@ bool scalar_number(const char *text, uint64_t *value)
 struct unit {
     const char *name;
     uint64_t factor;
-    bool exact; /* also written by us */
+    bool is_written; /* by us, too; the first that is exact */
 };
 
 static const struct unit size_units[] = {
-    {"TiB", 1ull << 40, true},
-    {"GiB", 1ull << 30, true},
-    {"MiB", 1ull << 20, true},
-    {"KiB", 1ull << 10, true},
-    {"", 1, true},
-    {"TB", 1000000000000ull, false},
-    {"GB", 1000000000, false},
-    {"MB", 1000000, false},
+    {"TiB", 1ull << 40, true}, {"GiB", 1ull << 30, true}, {"MiB", 1ull << 20, true}, {"TB", 1000000000000ull, true},
+    {"GB", 1000000000, true},  {"MB", 1000000, true},     {"KiB", 1ull << 10, true}, {"", 1, true},
     {"KB", 1000, false},
 };
 
@@ -90,7 +84,7 @@ static void print(uint64_t value, const struct unit *units, size_t count, const 
     if (value == 0)
         fputs(zero, out);
     for (size_t i = 0; value && i < count; i++) {
-        if (!units[i].exact || value % units[i].factor != 0)
+        if (!units[i].is_written || value % units[i].factor != 0)
             continue;
         fprintf(out, "%llu%s", (unsigned long long)(value / units[i].factor), units[i].name);
         return;

@@ -1,0 +1,124 @@
+/*
+ * Rules that cannot work as meant are warned about, at their place, and sensible ones are not (contract §3, end).
+ */
+#include "tests/unit/conf_run.h"
+
+#include <criterion/criterion.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define AT(place)    "f.yaml:" place ": warning: "
+
+static char *warnings_of(const char *name, const char *text)
+{
+    struct conf *conf;
+    char *messages = conf_run(text, strlen(text), NULL, &conf);
+    cr_assert_not_null(conf, "%s: a warning is no error:\n%s", name, messages);
+    conf_unref(conf);
+    return messages;
+}
+
+Test(conf_warnings, each_kind)
+{
+    static const struct {
+        const char *name, *text, *messages;
+    } rows[] = {
+        {"no routes", CONF_UPSTREAMS, AT("1:1") "no routes: every request passes unprotected\n"},
+        {"key from a time", CONF_ROUTE "    key:\n      - header: K\n      - derive: [header:X-Id, header:Date]\n",
+         AT("7:31") "routes[0].key[1].derive[1]: 'header:Date' looks like a time, which changes with every attempt: "
+                    "repetitions would have another key\n"},
+        {"key without identity", CONF_ROUTE "    key: [{derive: [header:X-Id]}]\n    scope: []\n",
+         AT("6:12") "routes[0].scope: names no caller, and a key is derived: whoever sends the same fields gets "
+                    "another's "
+                    "answer\n"},
+        {"identity of a constant", CONF_ROUTE "    key: [{derive: [header:X-Id]}]\n    scope: [host, literal:x]\n",
+         AT("6:12") "routes[0].scope: names no caller, and a key is derived: whoever sends the same fields gets "
+                    "another's "
+                    "answer\n"},
+        {"sent keys may do without", CONF_ROUTE "    scope: []\n", ""},
+        {"identity by a header", CONF_ROUTE "    key: [{derive: [header:X-Id]}]\n    scope: [host, header:X-User]\n",
+         ""},
+        {"retention", CONF_ROUTE "    retention: 29s\n",
+         AT("5:16") "routes[0].retention: retention is shorter than wait_timeout: a record may be gone while others "
+                    "still "
+                    "wait for it\n"},
+        {"unknown_retention", CONF_ROUTE "    unknown_retention: 29s\n",
+         AT("5:24") "routes[0].unknown_retention: unknown_retention is shorter than wait_timeout: a record may be gone "
+                    "while others still wait for it\n"},
+        {"wait_timeout beyond the default", CONF_ROUTE "    wait_timeout: 24h\n    retention: 23h\n",
+         AT("6:16") "routes[0].retention: retention is shorter than wait_timeout: a record may be gone while others "
+                    "still "
+                    "wait for it\n"},
+        {"nobody waits", CONF_ROUTE "    retention: 29s\n    on_concurrent: reject\n", ""},
+        {"as long as the wait", CONF_ROUTE "    retention: 30s\n", ""},
+        {"hidden", CONF_ROUTE "    match: {path: /a/**}\n  - name: s\n    match: {path: /a/b}\n",
+         AT("7:12") "routes[1]: never applies: route 'r' on line 4 comes first and matches all that it does\n"},
+        {"hidden by one that matches all", CONF_ROUTE "  - name: s\n",
+         AT("5:5") "routes[1]: never applies: route 'r' on line 4 comes first and matches all that it does\n"},
+        {"other methods", CONF_ROUTE "    match: {path: /a/**}\n  - name: s\n    match: {path: /a/b, methods: [PUT]}\n",
+         ""},
+        {"in the right order", CONF_ROUTE "    match: {path: /a/b}\n  - name: s\n    match: {path: /a/**}\n", ""},
+        {"bodies that never find room", "limits: {buffer_memory: 1MiB}\n" CONF_ROUTE,
+         AT("5:5") "routes[0].max_request_body: larger than limits.buffer_memory: such a body never finds room\n"},
+        {"shared scope name, other identification",
+         CONF_ROUTE "    match: {path: /a}\n  - name: s\n    scope_name: r\n    scope: []\n    match: {path: /b}\n",
+         AT("7:17") "routes[1].scope_name: shared with route 'r' on line 4, but scope, key, on_mismatch, fingerprint "
+                    "or "
+                    "ignore differ\n"},
+        {"shared scope name, same identification",
+         CONF_ROUTE "    match: {path: /a}\n  - name: s\n    scope_name: r\n    match: {path: /b}\n", ""},
+        {"durability is a choice", "store: {durability: process}\n" CONF_ROUTE, ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *messages = warnings_of(rows[i].name, rows[i].text);
+        cr_expect_str_eq(messages, rows[i].messages, "%s: messages are\n%s\nnot\n%s", rows[i].name, messages,
+                         rows[i].messages);
+        free(messages);
+    }
+}
+
+Test(conf_warnings, keys_of_what_changes_with_every_attempt)
+{
+    static const struct {
+        const char *component, *looks_like; /* NULL: is fine */
+    } rows[] = {
+        {"header:Date", "a time"},
+        {"header:X-Timestamp", "a time"},
+        {"header:X-Slack-Request-Timestamp", "a time"},
+        {"json:/sent_at", "a time"},
+        {"json:/event/sentAt", "a time"},
+        {"json:/created-at", "a time"},
+        {"json:/event_time", "a time"},
+        {"json:/ts", "a time"},
+        {"query:timestamp", "a time"},
+        {"form:date", "a time"},
+        {"header:X-Hub-Signature-256", "a signature"},
+        {"header:Signature", "a signature"},
+        {"json:/hmac", "a signature"},
+        {"header:traceparent", "a trace or request id"},
+        {"header:X-B3-TraceId", "a trace or request id"},
+        {"header:X-Amzn-Trace-Id", "a trace or request id"},
+        {"header:X-Request-Id", "a trace or request id"},
+        {"header:X-GitHub-Delivery", NULL},
+        {"json:/id", NULL},
+        {"json:/data/object/id", NULL},
+        {"json:/format", NULL},
+        {"json:/chat", NULL},
+        {"json:/timestamps/id", NULL}, /* the last name counts */
+        {"json:/update_id", NULL},
+        {"json:/candidate", NULL},
+        {"literal:Date", NULL},
+        {"header:webhook-id", NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[300], expected[300] = "";
+        snprintf(text, sizeof text, CONF_ROUTE "    key: [{derive: [\"%s\"]}]\n", rows[i].component);
+        if (rows[i].looks_like)
+            snprintf(expected, sizeof expected,
+                     AT("5:21") "routes[0].key[0].derive[0]: '%s' looks like %s, which changes with every attempt: "
+                                "repetitions would have another key\n",
+                     rows[i].component, rows[i].looks_like);
+        char *messages = warnings_of(rows[i].component, text);
+        cr_expect_str_eq(messages, expected, "%s: %s", rows[i].component, messages);
+        free(messages);
+    }
+}
