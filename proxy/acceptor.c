@@ -298,6 +298,8 @@ void acceptor_stop(struct acceptor *acceptor)
 
 void acceptor_free(struct acceptor *acceptor)
 {
+    if (!acceptor)
+        return;
     acceptor_stop(acceptor);
     event_free(acceptor->wake);
     event_free(acceptor->retry);

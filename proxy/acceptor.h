@@ -24,4 +24,4 @@ void acceptor_connection_closed(struct acceptor *acceptor);
 uint32_t acceptor_connections(const struct acceptor *acceptor); /* any thread */
 void acceptor_set_limit(struct acceptor *acceptor, uint32_t connections);
 void acceptor_stop(struct acceptor *acceptor); /* listeners closed; counting goes on */
-void acceptor_free(struct acceptor *acceptor);
+void acceptor_free(struct acceptor *acceptor); /* NULL is fine */

@@ -181,19 +181,28 @@ static size_t problem_fields(const struct problem *problem, const struct problem
     return count;
 }
 
-/* Does the client hold back a body that it will not send after a final answer? Then the connection cannot go on. */
-static bool body_is_held_back(const struct exchange *exchange)
+static uint64_t drain_limit(const struct exchange *exchange)
 {
-    return exchange->request.expect_continue && !exchange->continue_sent && !exchange->body_complete;
+    return exchange->choice.route ? exchange->choice.route->max_request_body : DRAIN_UNPROTECTED;
+}
+
+/* Can the connection go on after an early answer? Not if the client holds its body back, waiting for a 100 that will
+ * not come, nor if more is to come than will be thrown away. */
+static bool body_can_drain(const struct exchange *exchange)
+{
+    const struct http_message *request = &exchange->request;
+    if (exchange->body_complete)
+        return true;
+    if (request->expect_continue && !exchange->continue_sent)
+        return false;
+    return request->framing != HTTP_LENGTH || request->content_length - exchange->bytes_in <= drain_limit(exchange);
 }
 
 static void finish(struct exchange *exchange, bool keep_alive)
 {
     struct client *client = exchange->client;
-    uint64_t drain = exchange->choice.route ? exchange->choice.route->max_request_body : DRAIN_UNPROTECTED;
     exchange->client = NULL;
-    bool held_back = body_is_held_back(exchange);
-    client_finish(client, keep_alive && !held_back, held_back ? 0 : drain);
+    client_finish(client, keep_alive && body_can_drain(exchange), drain_limit(exchange));
 }
 
 void reply_problem_now(struct exchange *exchange)
@@ -203,6 +212,8 @@ void reply_problem_now(struct exchange *exchange)
     struct http_field fields[4];
     char retry_after[24];
     struct buffer body = {0};
+    if (problem->code == PROBLEM_IN_PROGRESS && !exchange->known.state)
+        exchange->known.state = STORE_IN_PROGRESS; /* it left the line before the store said more */
     if (exchange->has_identity && !problem->action) {
         problem->action = exchange->action;
         problem->state = state_name(exchange->known.state);
@@ -210,14 +221,14 @@ void reply_problem_now(struct exchange *exchange)
             problem->original_status = exchange->known.status;
     }
     problem_write_body(&body, problem);
-    bool keep_alive = keeps_alive(exchange) && !row->closes;
+    bool keep_alive = keeps_alive(exchange) && !row->closes && body_can_drain(exchange);
     write_head(exchange, &(struct response_head){
                              .parts = {.status = row->status,
                                        .fields = fields,
                                        .field_count = problem_fields(problem, row, fields, retry_after)},
                              .framing = RESPONSE_LENGTH,
                              .length = buffer_len(&body),
-                             .keep_alive = keep_alive && !body_is_held_back(exchange),
+                             .keep_alive = keep_alive,
                              .degraded = exchange->degraded,
                              .date = time(NULL),
                          });

@@ -388,7 +388,7 @@ void access_log_close(struct access_log *access)
     access->closed = true; /* what it holds is written by log_free at the latest; the memory is the log's until then */
 }
 
-void log_free(struct log *log)
+bool log_stop(struct log *log)
 {
     pthread_mutex_lock(&log->lock);
     log->stopping = true;
@@ -397,7 +397,12 @@ void log_free(struct log *log)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 1;
-    if (pthread_timedjoin_np(log->writer, NULL, &until) != 0)
+    return pthread_timedjoin_np(log->writer, NULL, &until) == 0;
+}
+
+void log_free(struct log *log)
+{
+    if (!log_stop(log))
         return; /* a pipe that nobody reads: the process ends, the thread with it */
     while (log->first) {
         struct access_log *access = log->first;

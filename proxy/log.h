@@ -16,7 +16,9 @@ struct access_log; /* one worker's end */
 
 struct log *log_new(void);
 void log_configure(struct log *log, enum conf_log_level level, bool json); /* any thread */
-void log_free(struct log *log); /* writes what is left, at most for a second */
+/* Writes what is left, at most for a second. False: nobody reads it. For an end in a hurry: nothing is freed. */
+bool log_stop(struct log *log);
+void log_free(struct log *log); /* stops first; every access_log must be closed */
 bool log_wants(const struct log *log, enum conf_log_level level);
 void log_line(struct log *log, enum conf_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

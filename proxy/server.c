@@ -24,7 +24,8 @@
 
 struct server {
     const struct server_options *options;
-    struct conf *conf;
+    struct conf *conf;         /* the present one */
+    struct conf *started_with; /* what cannot change is in force as it says */
     struct worker_shared shared;
     struct worker **workers;
     uint32_t worker_count;
@@ -122,6 +123,16 @@ static bool open_listeners(struct server *server)
 /* ---- reload
  * -------------------------------------------------------------------------------------------------------------- */
 
+/* Compared with what the process was started with: that is what is in force. */
+static void name_fixed(const struct server *server, const struct conf *conf)
+{
+    const char *names[16];
+    size_t count = conf_fixed_differences(server->started_with, conf, names, sizeof(names) / sizeof(names[0]));
+    for (size_t i = 0; i < count; i++)
+        log_line(server->shared.log, LOG_LEVEL_WARNING,
+                 "%s cannot change while running: it takes effect at the next start", names[i]);
+}
+
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
@@ -135,10 +146,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
         return;
     }
-    const char *fixed = conf_fixed_difference(server->conf, conf);
-    if (fixed)
-        log_line(server->shared.log, LOG_LEVEL_WARNING,
-                 "%s cannot change while running: it takes effect at the next start", fixed);
+    name_fixed(server, conf);
     declare_scopes(server, conf);
     log_configure(server->shared.log, conf->log.level, conf->log.json);
     for (uint32_t i = 0; i < server->worker_count; i++)
@@ -176,7 +184,7 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
             worker_drain_limit(server->workers[i]);
     } else if (server->limit_passed && now >= server->give_up_ms) {
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the store has not confirmed every record in store.timeout");
-        log_free(server->shared.log);
+        log_stop(server->shared.log);
         _exit(1); /* nothing may be freed while others still hold it */
     }
 }
@@ -187,7 +195,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
     struct server *server = arg;
     if (server->draining) {
         log_line(server->shared.log, LOG_LEVEL_WARNING, "second signal: quitting at once");
-        log_free(server->shared.log);
+        log_stop(server->shared.log);
         _exit(1);
     }
     server->draining = true;
@@ -302,6 +310,7 @@ int server_run(const struct server_options *options)
     server.conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, stderr);
     if (!server.conf)
         return 2;
+    server.started_with = conf_ref(server.conf);
     server.base = must_allocate(event_base_new());
     if (!start(&server)) {
         server.code = 1;
@@ -313,6 +322,7 @@ int server_run(const struct server_options *options)
     }
     event_base_free(server.base);
     conf_unref(server.conf);
+    conf_unref(server.started_with);
     log_free(server.shared.log);
     return server.code;
 }
