@@ -437,6 +437,20 @@ Test(conf_load, what_cannot_change_while_running_is_named)
     conf_unref(running);
 }
 
+Test(conf_load, all_that_cannot_change_are_named_as_far_as_there_is_room)
+{
+    struct conf *running = load(CONF_ROUTE, "");
+    struct conf *wanted = load("workers: 2\nstore: {path: /x, create: false}\nlimits: {waiters: 1}\n" CONF_ROUTE, "");
+    static const char *const expected[] = {"workers", "store.path", "store.create", "limits.waiters"};
+    const char *names[8];
+    cr_assert_eq(conf_fixed_differences(running, wanted, names, 8), 4);
+    for (size_t i = 0; i < COUNT(expected); i++)
+        cr_expect_str_eq(names[i], expected[i]);
+    cr_expect_eq(conf_fixed_differences(running, wanted, names, 3), 3, "not more than there is room for");
+    conf_unref(running);
+    conf_unref(wanted);
+}
+
 Test(conf_load, references)
 {
     struct conf *conf = load(CONF_ROUTE, "");
