@@ -189,6 +189,8 @@ def derived_defaults(t):
     t.problem(t.ask(body=b'{"n":2}'), 400, "key-missing")
     t.problem(t.ask(body=b'{"id":1,"n":"' + b"x" * 70000 + b'"}'), 413, "body-too-large")
     t.effects(1)
+    t.ordinary = False  # a key must be derived here
+    t.equal(t.proxy.stop(), 0, "exit code")
 
 
 @test("identities: the same key and content from another one is 409 identity-changed, other content its own (S19)", "asan")

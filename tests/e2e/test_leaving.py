@@ -222,6 +222,7 @@ def client_does_not_read(t):
     body = b"0123456789abcdef" * 65536 * 8  # 8 MiB
     t.api.on(Reply(200, [], body), key="k", times=1)
     t.client(receive_buffer=4096).post(key="k")
+    t.check(t.api.wait_count(1), "reaches the API")
     answer = t.ask(key="k")
     t.status(answer, 200)
     t.check(answer.body == body and answer.replayed, "the retry gets all of it", len(answer.body))

@@ -25,7 +25,7 @@ def lines(t):
     expect(t.ask(key_line=' "bad'), "invalid")
     expect(t.ask(target="/orders/must"), "missing", route="must")
     expect(t.ask(target="/orders/a"), "passed")
-    expect(t.ask("GET", target="/orders/a?token=secret-query"), "passed")
+    expect(t.ask("GET", target="/orders/a?token=secret-query"), "passed", route="-")
     expect(t.ask("GET", target="/free"), "passed", route="-")
     t.api.on(Reply(429, [], b"busy"), key="released", times=1)
     expect(t.ask(key="released"), "released")

@@ -41,7 +41,7 @@ def hosts(t):
     t.ordinary = False
     t.einmal(routes=[{"name": "shop", "match": {"host": "shop.example", "path": "/**"}, "upstream": "api"},
                      {"name": "wild", "match": {"host": "*.example", "path": "/**"}, "upstream": "api"}])
-    table = {"shop.example": "shop", "SHOP.Example:80": "shop", "shop.example:8080": "-", "a.example": "wild", "a.b.example": None,
+    table = {"shop.example": "shop", "SHOP.Example:80": "shop", "shop.example:8080": None, "a.example": "wild", "a.b.example": None,
              "example": "-", "other.test": "-", "xshop.example": "wild"}
     for host, name in table.items():
         request_id = "id%d" % list(table).index(host)

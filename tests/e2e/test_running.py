@@ -121,7 +121,7 @@ def drain_with_stream(t):
     keyed, free = t.client().post(key="k"), t.client().post(method="GET", target="/stream")
     for client in (keyed, free):
         while b"first;" not in client.buffer:
-            client.receive()
+            t.check(client.receive(), "the beginning passes at once")
     t.proxy.signal(signal.SIGTERM)
     time.sleep(0.3)
     gate.set()

@@ -142,13 +142,12 @@ def full_file_system(t):
     t.einmal(store={"path": place + "/store", "max_size": "64MiB"}, route={"retention": "60s"})
     client = t.client()
     first = t.fresh(client.ask(key="kept"))
-    with open(place + "/filler", "wb") as filler:
-        try:
-            while True:
-                filler.write(b"\0" * 4096)
-                filler.flush()
-        except OSError:
-            pass
+    filler = os.open(place + "/filler", os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(filler, b"\0" * 4096)
+    except OSError:
+        os.close(filler)
     refused = 0
     t.api.reply(Reply(201, [], b"x" * 3000))
     for number in range(300):
