@@ -232,9 +232,7 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
 {
     struct conf *conf = reader->conf;
     bool says_upstream = document_member(reader->document, node, "upstream", NULL);
-    if (!route->name)
-        route->name = conf_copy(conf, "", 0);
-    if (!route->scope_name)
+    if (!*route->scope_name)
         route->scope_name = route->name;
     if (!route->upstream)
         route->upstream = conf->default_upstream;

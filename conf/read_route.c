@@ -262,6 +262,7 @@ static void read_route(struct reader *reader, const yaml_node_t *node, struct co
 {
     struct conf *conf = reader->conf;
     char **none = CONF_NEW_ARRAY(conf, char *, 1);
+    route->name = route->scope_name = conf_copy(conf, "", 0); /* until read: later routes are compared with this one */
     route->line = (int)reader_place(reader, node).line;
     route->fingerprint_kind = FINGERPRINT_DEFAULT;
     route->ignore = route->match.methods = none;

@@ -112,6 +112,9 @@ Test(conf_errors, names)
          AT("4:11") "routes[0].name: 'a b': a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with no "
                     "'.' "
                     "or '-'\n"},
+        {"a route after one that is none", CONF_UPSTREAMS "routes:\n  - 7\n  - name: r\n    upstream: x\n",
+         AT("4:5") "routes[0]: expected a mapping, not a single value\n" AT(
+             "6:15") "routes[1].upstream: no upstream is named 'x'\n"},
         {"name twice", CONF_ROUTE "    match: {path: /a}\n  - name: r\n",
          AT("6:11") "routes[1]: name: 'r' is taken (first on line 4)\n"},
         {"unknown upstream", CONF_ROUTE "    upstream: apj\n",
