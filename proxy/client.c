@@ -64,6 +64,7 @@ struct client {
     enum client_pace pace;
     uint64_t window_bytes; /* CLIENT_PACE_RATE */
     uint64_t drain_left;
+    size_t head_len;
     int64_t linger_until_ms;
     char peer[64];
 };
@@ -385,6 +386,7 @@ static bool step_head(struct client *client, const char *bytes, size_t len, size
         refuse(client, problem, http_refusal(client->parser));
         return false;
     case HTTP_HEAD_READY:
+        client->head_len = *used;
         begin_request(client, &message);
         return true;
     }
@@ -749,6 +751,11 @@ struct client *client_new(struct event_base *base, int fd, const char *peer, con
 const char *client_peer(const struct client *client)
 {
     return client->peer;
+}
+
+size_t client_head_len(const struct client *client)
+{
+    return client->head_len;
 }
 
 void client_set_settings(struct client *client, const struct client_settings *settings)

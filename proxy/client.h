@@ -61,6 +61,8 @@ struct client_events {
 struct client *client_new(struct event_base *base, int fd, const char *peer, const struct client_settings *settings,
                           const struct client_events *events, void *context);
 const char *client_peer(const struct client *client);
+/* Bytes of the head of the request in hand. */
+size_t client_head_len(const struct client *client);
 /* From the next request on (reload). */
 void client_set_settings(struct client *client, const struct client_settings *settings);
 

@@ -268,6 +268,7 @@ static struct exchange *exchange_new(struct connection *connection, struct clien
     exchange->conf = worker_conf_ref(worker->conf);
     exchange->client = client;
     exchange->began_us = monotonic_us();
+    exchange->bytes_in = client_head_len(client);
     exchange->upstream_us = exchange->wait_us = -1;
     exchange->request_memory = http_message_copy(&exchange->request, message);
     snprintf(exchange->peer, sizeof exchange->peer, "%s", client_peer(client));

@@ -95,8 +95,9 @@ struct exchange {
 
     /* ---- account ---- */
     struct deadline timer;
-    uint64_t charged; /* bytes of the worker's budget */
-    uint64_t bytes_in, bytes_out;
+    uint64_t charged;             /* bytes of the worker's budget */
+    uint64_t bytes_in, bytes_out; /* heads and bodies, without chunk framing */
+    uint64_t body_in;             /* of bytes_in, the body */
     int64_t began_us, forwarded_us, upstream_us, queued_us, wait_us;
     uint16_t status; /* what was sent; 0: nothing */
 };

@@ -142,6 +142,7 @@ void read_body(void *arg, const char *data, size_t len)
 {
     struct exchange *exchange = arg;
     exchange->bytes_in += len;
+    exchange->body_in += len;
     if (exchange->state == FLOW_PASSING) {
         pass_body(exchange, data, len);
         return;

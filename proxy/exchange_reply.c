@@ -195,7 +195,7 @@ static bool body_can_drain(const struct exchange *exchange)
         return true;
     if (request->expect_continue && !exchange->continue_sent)
         return false;
-    return request->framing != HTTP_LENGTH || request->content_length - exchange->bytes_in <= drain_limit(exchange);
+    return request->framing != HTTP_LENGTH || request->content_length - exchange->body_in <= drain_limit(exchange);
 }
 
 static void finish(struct exchange *exchange, bool keep_alive)

@@ -190,18 +190,24 @@ void log_line(struct log *log, enum conf_log_level level, const char *format, ..
 
 static void json_text(struct buffer *out, const char *name, struct span value)
 {
-    if (!value.len)
-        return;
-    buffer_printf(out, ",\"%s\":", name);
-    json_escape(out, value);
+    buffer_append(out, ",\"", 2);
+    buffer_append_span(out, span_of(name));
+    buffer_append(out, "\":", 2);
+    if (value.len)
+        json_escape(out, value);
+    else
+        buffer_append(out, "null", 4);
 }
 
 static void json_ms(struct buffer *out, const char *name, int64_t us)
 {
     if (us >= 0)
         buffer_printf(out, ",\"%s\":%lld.%03d", name, (long long)(us / 1000), (int)(us % 1000));
+    else
+        buffer_printf(out, ",\"%s\":null", name);
 }
 
+/* Every line has every field: null where there is nothing to say. */
 static void write_json(struct buffer *out, const char *stamp, const struct access_entry *entry)
 {
     buffer_append(out, "{\"time\":\"", 9);

@@ -70,7 +70,7 @@ def waiters_are_woken(t):
 def wait_limit(t):
     t.einmal(route={"wait_timeout": "500ms"})
     gate = threading.Event()
-    t.api.reply(Reply(delay=gate))
+    t.api.on(Reply(delay=gate), key="k")
     owner = t.start(key="k")
     t.check(t.api.wait_count(1), "the first request reaches the API")
     waiter = t.start(key="k")
