@@ -37,7 +37,7 @@ struct action {
 struct lines {
     struct action **chains;
     size_t chain_count, actions;
-    uint32_t waiting; /* in all lines */
+    atomic_uint waiting; /* in all lines; read by store_status() on other threads */
     struct action *kept_first, *kept_last;
     size_t kept;
 };

@@ -248,6 +248,7 @@ void store_status(struct store *store, struct store_status *out)
     pthread_mutex_lock(&store->status_lock);
     *out = store->status;
     pthread_mutex_unlock(&store->status_lock);
+    out->waiters = atomic_load(&store->writer.lines.waiting);
     if (atomic_load_explicit(&store->look_ups_fail, memory_order_relaxed) && !out->failing) {
         out->failing = true;
         out->failing_since_ms = store_clock_now_ms(&store->clock);

@@ -290,6 +290,7 @@ static enum engine_error write_kept(struct store *store, struct task *task)
 {
     struct action *action = task->action;
     struct decision decision = {0};
+    store->writer.wrote = true; /* as in task_run() */
     struct task kept = {.op = action->kept, .action = action, .own = true, .owns = true};
     enum engine_error error = ask(store, &kept, action->kept, 0, &decision);
     if (error == ENGINE_OK)
@@ -326,6 +327,9 @@ static enum engine_error run_ending(struct store *store, struct task *task)
 enum engine_error task_run(struct store *store, struct task *task)
 {
     struct action *action = task->action;
+    /* What an earlier try left may stand, but its commit was reported as failed: only a commit that succeeds makes it
+     * durable. */
+    store->writer.wrote |= task->ambiguous || task->own;
     task->owns = task->op->token == action->token && (task->own || action->token != 0);
     if (action->kept && !task->own) {
         enum engine_error error = write_kept(store, task);

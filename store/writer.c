@@ -339,7 +339,6 @@ static void update_status(struct store *store)
     status->completed = now.completed;
     status->unknown = now.unknown;
     status->oldest_unknown_ms = now.oldest_unknown_ms;
-    status->waiters = writer->lines.waiting;
     pthread_mutex_unlock(&store->status_lock);
 }
 
@@ -412,6 +411,7 @@ static void run_one_by_one(struct store *store)
         enum engine_error error = in_a_row < FAILURES_IN_A_ROW ? run_alone(store, task) : ENGINE_IO;
         in_a_row = error == ENGINE_IO ? in_a_row + 1 : 0;
         if (error == ENGINE_OK) {
+            update_status(store);
             task_finish(store, task);
             continue;
         }

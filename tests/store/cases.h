@@ -28,9 +28,12 @@ struct parameter {
 
 #define CHECK(condition, ...) \
     cr_assert((condition), "%s, %s: line %d: %s", fixture->engine, fixture->name, __LINE__, "" __VA_ARGS__)
-#define CHECK_EQUAL(got, expected, ...)                                                                        \
-    cr_assert((long long)(got) == (long long)(expected), "%s, %s: line %d: %s is %lld and should be %lld. %s", \
-              fixture->engine, fixture->name, __LINE__, #got, (long long)(got), (long long)(expected), "" __VA_ARGS__)
+#define CHECK_EQUAL(got, expected, ...)                                                                     \
+    do {                                                                                                    \
+        long long got_ = (long long)(got), expected_ = (long long)(expected);                               \
+        cr_assert(got_ == expected_, "%s, %s: line %d: %s is %lld and should be %lld. %s", fixture->engine, \
+                  fixture->name, __LINE__, #got, got_, expected_, "" __VA_ARGS__);                          \
+    } while (0)
 
 static inline void run_case(const struct store_case *one, const char *engine)
 {
