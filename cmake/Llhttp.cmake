@@ -1,5 +1,5 @@
 # llhttp as a library where the system has one (trixie), else built from the C sources that Debian bookworm ships, in strict mode:
-# 8.1's default would let any byte after CR pass for LF.
+# 8.1's default would let any byte after CR pass for LF. proxy/http_grammar.c refuses to compile with a loose one.
 pkg_check_modules(LLHTTP QUIET IMPORTED_TARGET libllhttp)
 if(LLHTTP_FOUND)
   add_library(einmal_llhttp INTERFACE)
@@ -11,4 +11,5 @@ else()
   target_include_directories(einmal_llhttp SYSTEM PUBLIC "${LLHTTP_INCLUDE_DIR}")
   target_compile_definitions(einmal_llhttp PUBLIC LLHTTP_STRICT_MODE=1)
   target_compile_options(einmal_llhttp PRIVATE -w)
+  target_link_libraries(einmal_llhttp PRIVATE einmal_instrumented)
 endif()

@@ -4,7 +4,9 @@
  * Refused, or: within the bytes, writable to a client as a head that we would accept ourselves, and encoded again the
  * same.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
+#endif
 #include <assert.h>
 
 #include "proxy/stored_response.h"
