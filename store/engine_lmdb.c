@@ -222,12 +222,14 @@ static bool is_whole(struct lmdb *lmdb)
     MDB_cursor *cursor;
     MDB_val key, value;
     if (mdb_txn_begin(lmdb->env, NULL, MDB_RDONLY, &txn) == 0) {
-        int rc = mdb_cursor_open(txn, 0, &cursor);
-        while (rc == 0 && (rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+        bool opened = mdb_cursor_open(txn, 0, &cursor) == 0;
+        while (opened && mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
             const size_t *pages = value.mv_data; /* a count, then the numbers */
             for (size_t i = 1; i <= pages[0] && (i + 1) * sizeof *pages <= value.mv_size; i++)
                 missing_free += pages[i] >= present && pages[i] < claimed;
         }
+        if (opened)
+            mdb_cursor_close(cursor);
         mdb_txn_abort(txn);
     }
     bool whole = missing_free == claimed - present;
