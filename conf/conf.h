@@ -213,3 +213,7 @@ void conf_print(const struct conf *conf, FILE *out);
 /* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
  */
 size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);
+
+/* `einmal check` only (contract §2): what the configuration names exists on this machine, as far as it must before a
+ * start. Writes a line "einmal: …" for each that does not; false then. Opens no store, changes nothing. */
+bool conf_check_named(const struct conf *conf, FILE *messages);

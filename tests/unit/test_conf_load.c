@@ -398,6 +398,36 @@ Test(conf_load, a_file_that_cannot_be_read)
     }
 }
 
+Test(conf_load, what_is_named_must_be_there)
+{
+    static const struct {
+        const char *text, *messages;
+    } rows[] = {
+        {"store: {path: /nonexistent/einmal}\n", ""},
+        {"store: {path: /nonexistent, create: false}\n",
+         "einmal: store.path /nonexistent: No such file or directory (and store.create is false)\n"},
+        {"store: {path: /, create: false}\n", ""},
+        {"store: {path: /dev/null}\n", "einmal: store.path /dev/null: Not a directory\n"},
+        {"store: {path: /dev/null/x}\n", "einmal: store.path /dev/null/x: Not a directory\n"},
+        {"listen: [{address: \"unix:/einmal.sock\"}]\n", ""},
+        {"listen: [{address: \"a:1\"}, {address: \"unix:/nonexistent/x/e.sock\"}]\n",
+         "einmal: listen unix:/nonexistent/x/e.sock: /nonexistent/x: No such file or directory\n"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[400], *messages = NULL;
+        size_t size;
+        snprintf(text, sizeof text, "%s" CONF_ROUTE, rows[i].text);
+        struct conf *conf = load(text, "");
+        FILE *out = open_memstream(&messages, &size);
+        bool fine = conf_check_named(conf, out);
+        fclose(out);
+        cr_expect_str_eq(messages, rows[i].messages, "%s: %s", rows[i].text, messages);
+        cr_expect_eq(fine, !*rows[i].messages, "%s", rows[i].text);
+        free(messages);
+        conf_unref(conf);
+    }
+}
+
 /* ---- reload ---- */
 
 Test(conf_load, what_cannot_change_while_running_is_named)
