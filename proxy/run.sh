@@ -2,87 +2,104 @@
 # Sets everything up on a Debian machine and runs einmal: in front of a demo order API that counts its effects, or with
 # `--upstream URL` in front of an API of your own. Ctrl-C ends both.
 #
-#     EINMAL_LISTEN (127.0.0.1:8080), EINMAL_DATA (build/demo-data), LEGACY_API_PORT (3000) may be set from the environment.
+# From the environment: EINMAL_LISTEN (127.0.0.1:8080), EINMAL_DATA (build/demo-data), LEGACY_API_PORT (3000).
 set -eu
 cd "$(dirname "$0")/.."
 . tests/support/packages.sh
 
-upstream=
-case "${1:-}" in
---upstream)
-    upstream=${2:?--upstream needs the URL of your API, such as http://127.0.0.1:3000}
-    ;;
-"") ;;
-*)
+usage() {
     echo "usage: sh proxy/run.sh [--upstream URL]" >&2
     exit 2
-    ;;
+}
+
+upstream=
+case "$#:${1:-}" in
+0:) ;;
+2:--upstream) upstream=$2 ;;
+1:--upstream=*) upstream=${1#--upstream=} ;;
+*) usage ;;
 esac
 
 listen=${EINMAL_LISTEN:-127.0.0.1:8080}
 data=${EINMAL_DATA:-build/demo-data}
-api_port=${LEGACY_API_PORT:-3000}
+api=127.0.0.1:${LEGACY_API_PORT:-3000}
 api_pid=
 einmal_pid=
 
+# Each is ended by its process id. They have sessions of their own, so that Ctrl-C reaches this script alone and a running
+# request may finish before einmal leaves.
 finish() {
-    trap - INT TERM EXIT
-    [ -n "$einmal_pid" ] && kill "$einmal_pid" 2>/dev/null && wait "$einmal_pid" 2>/dev/null
-    [ -n "$api_pid" ] && kill "$api_pid" 2>/dev/null && wait "$api_pid" 2>/dev/null
-    exit "${1:-0}"
+    set +e
+    trap '' INT TERM HUP
+    trap - EXIT
+    for pid in $einmal_pid $api_pid; do
+        kill "$pid" 2>/dev/null
+        wait "$pid" 2>/dev/null
+    done
+    exit "$1"
 }
-trap 'finish 0' INT TERM
+trap 'finish 0' INT TERM HUP
 trap 'finish $?' EXIT
 
-answers() { # URL: does something answer there within ten seconds?
+listening() { # HOST:PORT: does a connection succeed? Nothing is sent.
+    status=0
+    curl -s -o /dev/null --max-time 2 "telnet://$1" </dev/null || status=$?
+    [ $status != 7 ]
+}
+
+must_be_free() { # HOST:PORT SETTING
+    if listening "$1"; then
+        echo "$1 is in use by another program: choose another with $2" >&2
+        exit 1
+    fi
+}
+
+wait_for() { # HOST:PORT PID WHAT
     tries=0
-    while [ $tries -lt 100 ]; do
-        curl -s -o /dev/null --max-time 2 "$1" && return 0
-        kill -0 "$2" 2>/dev/null || return 1
+    until listening "$1"; do
         tries=$((tries + 1))
+        if [ $tries -gt 100 ] || ! kill -0 "$2" 2>/dev/null; then
+            echo "$3 did not start on $1: see its message above" >&2
+            exit 1
+        fi
         sleep 0.1
     done
-    return 1
 }
 
 need_build
 need curl
+must_be_free "$listen" "EINMAL_LISTEN=127.0.0.1:PORT"
+[ -n "$upstream" ] || must_be_free "$api" "LEGACY_API_PORT=PORT"
 mkdir -p build
-echo "building"
+echo "building (the log is build/release.log)"
 configure_and_build release build/release.log einmal legacy-api
 
 if [ -z "$upstream" ]; then
-    build/release/legacy-api 127.0.0.1 "$api_port" &
+    setsid build/release/legacy-api "${api%:*}" "${api#*:}" &
     api_pid=$!
-    answers "http://127.0.0.1:$api_port/effects" "$api_pid" || {
-        echo "the demo API did not start on port $api_port: choose another with LEGACY_API_PORT=" >&2
-        exit 1
-    }
-    upstream=http://127.0.0.1:$api_port
+    wait_for "$api" "$api_pid" "the demo API"
+    upstream=http://$api
 fi
-
-build/release/einmal run --upstream "$upstream" --listen "$listen" --data "$data" &
+setsid build/release/einmal run --upstream "$upstream" --listen "$listen" --data "$data" &
 einmal_pid=$!
-answers "http://$listen/" "$einmal_pid" || {
-    echo "einmal did not start on $listen: see its message above; choose another address with EINMAL_LISTEN=" >&2
-    exit 1
-}
+wait_for "$listen" "$einmal_pid" "einmal"
 
-cat <<TEXT
-
-einmal listens on http://$listen in front of $upstream
-TEXT
+echo
+echo "einmal listens on http://$listen in front of $upstream; Ctrl-C ends it."
 if [ -n "$api_pid" ]; then
+    order="order-$(date +%s)" # so that a second run with the same data does not begin with a replay
     cat <<TEXT
-Try, in another terminal:
+Try in another terminal; the lines that appear below then are the access log.
 
-  curl -i -X POST http://$listen/orders -H 'Idempotency-Key: order-1' -d '{"item":"book"}'    # twice: one charge, one answer
-  curl http://$listen/effects                                                                 # how often the API charged
-  curl -i -X POST http://$listen/orders -H 'Idempotency-Key: order-1' -d '{"item":"car"}'     # 422: the key is taken
+  # twice: one charge, one answer
+  curl -i http://$listen/orders -H 'Idempotency-Key: $order' -d '{"item":"book"}'
+  # how often the API charged
+  curl http://$listen/effects
+  # 422: the key stands for the book
+  curl -i http://$listen/orders -H 'Idempotency-Key: $order' -d '{"item":"car"}'
 
 TEXT
 else
-    echo "Send each POST or PATCH with an Idempotency-Key of its own, and repeat it as often as you like."
+    echo "Send each POST and PATCH with an Idempotency-Key of its own, and repeat it as often as you like."
 fi
-echo "Ctrl-C ends it."
 wait "$einmal_pid"

@@ -22,9 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ORDERS 100000
-#define KEY_SIZE   128
-#define MAX_DELAY  60000
+#define MAX_ORDERS  100000
+#define KEY_SIZE    128
+#define MAX_DELAY   60000
+#define MAX_BODY    (64 * 1024 * 1024)
+#define MAX_HEADERS (64 * 1024)
 
 struct order {
     char key[KEY_SIZE];
@@ -111,8 +113,8 @@ static void create_order(struct api *api, struct evhttp_request *request, const 
         return;
     }
     struct order *order = &api->orders[api->count++]; /* the effect: money has moved */
-    copy_text(order->key, sizeof order->key,
-              evhttp_find_header(evhttp_request_get_input_headers(request), "Idempotency-Key"));
+    const char *key = evhttp_find_header(evhttp_request_get_input_headers(request), "Idempotency-Key");
+    copy_text(order->key, sizeof order->key, key ? key : "(none)");
     order->body_len = evbuffer_get_length(evhttp_request_get_input_buffer(request));
 
     const char *delay_text = evhttp_find_header(query, "delay");
@@ -207,6 +209,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: legacy-api [HOST [PORT]]\n");
         return 2;
     }
+    evhttp_set_max_body_size(http, MAX_BODY);
+    evhttp_set_max_headers_size(http, MAX_HEADERS);
     evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
     evhttp_set_gencb(http, on_request, &api);
     if (evhttp_bind_socket(http, host, (uint16_t)port) != 0) {
