@@ -17,6 +17,8 @@ from lib.client import Client, Closed, ProtocolError, Truncated, request_bytes
 from lib.proxy import Einmal
 
 TESTS = []
+LOG_FIELDS = sorted(["time", "method", "host", "path", "route", "status", "outcome", "action", "task", "request_id", "bytes_in",
+                     "bytes_out", "duration_ms", "upstream_ms", "wait_ms", "client", "trace_id"])
 FD_TOLERANCE = 6  # idle upstream connections of the workers
 
 
@@ -199,6 +201,7 @@ class Case:
         self.close_clients()
         for api in self.apis:
             self.equal(api.errors, [], "malformed requests at the API")
+        self.check_output()
         if not (self.ordinary and self.proxy):
             return
         self.check(self.proxy.alive, "einmal is alive after the test")
@@ -211,6 +214,15 @@ class Case:
         self.close_clients()
         self.wait_until(lambda: self.proxy.fds() <= self.fd_level + FD_TOLERANCE, 8.0, "open descriptors")
         self.equal(self.proxy.stop(), 0, "exit code after SIGTERM")
+
+    def check_output(self):
+        """Standard output holds the access log only, every line complete; neither log holds a credential."""
+        for proxy in self.proxies:
+            for line in proxy.stdout().split("\n")[:-1]:
+                if line.startswith("{"):
+                    self.equal(sorted(json.loads(line)), LOG_FIELDS, "members of an access line")
+            for text in (proxy.stdout(), proxy.stderr()):
+                self.check("tok-alice" not in text, "no credential in the logs")
 
     def clean_up(self):
         for function in reversed(self.cleanups):
