@@ -24,7 +24,7 @@ static struct place place_of(const struct reader *reader, const yaml_node_t *map
     return reader_place(reader, node_of(reader, mapping, name));
 }
 
-/* ---- keys from what changes with every attempt ---- */
+/* ---- keys from what changes with every attempt ------------------------------------------------ */
 
 enum name_test { NAME_IS, NAME_ENDS, NAME_CONTAINS };
 
@@ -128,7 +128,7 @@ static void warn_suspicious(struct reader *reader, const yaml_node_t *node, cons
     }
 }
 
-/* ---- identity ---- */
+/* ---- identity --------------------------------------------------------------------------------- */
 
 static bool tells_identity(const struct component *component)
 {
@@ -183,7 +183,7 @@ static void check_keys(struct reader *reader, const yaml_node_t *node, struct co
                        reader->path);
 }
 
-/* ---- what fits together ---- */
+/* ---- what fits together ----------------------------------------------------------------------- */
 
 static void check_fingerprint(struct reader *reader, const yaml_node_t *node, const struct conf_route *route)
 {
@@ -247,7 +247,7 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
     route_digest(route, route->digest);
 }
 
-/* ---- routes among each other ---- */
+/* ---- routes among each other ------------------------------------------------------------------ */
 
 static void check_hidden(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
                          const struct conf_route *earlier, size_t count)

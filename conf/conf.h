@@ -15,8 +15,7 @@
 
 #define CONF_FOREVER INT64_MAX
 
-/* ---- components (contract §3, "Components")
- * ------------------------------------------------------------------------------ */
+/* ---- components (contract §3, "Components") --------------------------------------------------- */
 
 enum component_kind {
     COMPONENT_METHOD,
@@ -48,8 +47,7 @@ struct component_list {
 /* True for those that need the body read: body, form:, json:. */
 bool component_needs_body(const struct component *component);
 
-/* ---- routes
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- routes ----------------------------------------------------------------------------------- */
 
 /* One segment of match.path: an exact text (already normalised) or {name}. */
 struct conf_segment {
@@ -125,8 +123,7 @@ struct conf_route {
         warned; /* the one thing that changes: which warnings a first request has already given (bits) */
 };
 
-/* ---- upstreams
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- upstreams -------------------------------------------------------------------------------- */
 
 struct conf_upstream {
     char *name, *url;
@@ -141,8 +138,7 @@ struct conf_upstream {
     int line;
 };
 
-/* ---- the rest
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the rest --------------------------------------------------------------------------------- */
 
 struct conf_listen {
     char *address; /* as written */

@@ -30,7 +30,7 @@ static void error_at(struct report *report, struct place place, const char *form
     va_end(arguments);
 }
 
-/* ---- bytes ---- */
+/* ---- bytes ------------------------------------------------------------------------------------ */
 
 /* Length of the UTF-8 sequence at `at`, 0 if it is none (RFC 3629: no overlong form, no surrogate). */
 static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
@@ -83,7 +83,7 @@ static bool bytes_valid(const char *text, size_t len, struct report *report)
     return true;
 }
 
-/* ---- events ---- */
+/* ---- events ----------------------------------------------------------------------------------- */
 
 static void parser_begin(yaml_parser_t *parser, const char *text, size_t len)
 {
@@ -186,7 +186,7 @@ static bool events_valid(const char *text, size_t len, struct report *report)
     return !walk.stop;
 }
 
-/* ---- tree ---- */
+/* ---- tree ------------------------------------------------------------------------------------- */
 
 static const char *text_of(const yaml_node_t *node)
 {

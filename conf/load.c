@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* ---- flags and environment over the file ---- */
+/* ---- flags and environment over the file ------------------------------------------------------ */
 
 static void override_error(struct report *report, const char *flag, const char *variable, const char *value,
                            const char *wrong)
@@ -45,7 +45,7 @@ static void apply_overrides(struct conf *conf, const struct conf_overrides *over
                    "--admin (or EINMAL_ADMIN) '%s': not supported yet, ignored", overrides->admin);
 }
 
-/* ---- reading ---- */
+/* ---- reading ---------------------------------------------------------------------------------- */
 
 static void read_root(struct reader *reader, yaml_document_t *document)
 {
@@ -88,7 +88,7 @@ struct conf *conf_load_text(const char *name, const char *text, size_t len, cons
     return finish(conf, overrides, &report, messages);
 }
 
-/* ---- without a file ---- */
+/* ---- without a file --------------------------------------------------------------------------- */
 
 static void append_pair(yaml_document_t *document, int mapping, const char *name, int value)
 {
@@ -147,7 +147,7 @@ static struct conf *load_upstream(const struct conf_overrides *overrides, FILE *
     return finish(conf, overrides, &report, messages);
 }
 
-/* ---- with one ---- */
+/* ---- with one --------------------------------------------------------------------------------- */
 
 static char *read_file(const char *file, size_t *len)
 {

@@ -14,7 +14,7 @@
 
 static const char rest_suffix[] = "/**";
 
-/* ---- paths ---- */
+/* ---- paths ------------------------------------------------------------------------------------ */
 
 static bool is_hex(char c)
 {
@@ -121,7 +121,7 @@ const char *pattern_parse_path(struct conf *memory, const char *text, struct con
     return wrong;
 }
 
-/* ---- hosts ---- */
+/* ---- hosts ------------------------------------------------------------------------------------ */
 
 const char *pattern_parse_host(struct conf *memory, const char *text, struct conf_match *match)
 {
@@ -136,7 +136,7 @@ const char *pattern_parse_host(struct conf *memory, const char *text, struct con
     return NULL;
 }
 
-/* ---- which covers which ---- */
+/* ---- which covers which ----------------------------------------------------------------------- */
 
 static struct span without_port(const char *host)
 {

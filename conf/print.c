@@ -98,7 +98,7 @@ void conf_print(const struct conf *conf, FILE *out)
     }
 }
 
-/* ---- what a reload cannot change ---- */
+/* ---- what a reload cannot change -------------------------------------------------------------- */
 
 static bool is_same(const struct setting *setting, const struct conf *a, const struct conf *b)
 {

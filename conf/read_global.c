@@ -9,7 +9,7 @@
 
 enum { MAX_WORKERS = 1024 };
 
-/* ---- listen ---- */
+/* ---- listen ----------------------------------------------------------------------------------- */
 
 void read_listen_address(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -96,7 +96,7 @@ bool same_listen(const void *left, const void *right)
     return same;
 }
 
-/* ---- single values ---- */
+/* ---- single values ---------------------------------------------------------------------------- */
 
 void read_workers(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -166,7 +166,7 @@ bool same_store_path(const void *left, const void *right)
     return strcmp(((const struct conf *)left)->store.path, ((const struct conf *)right)->store.path) == 0;
 }
 
-/* ---- upstreams ---- */
+/* ---- upstreams -------------------------------------------------------------------------------- */
 
 void read_upstream_url(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {

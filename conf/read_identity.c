@@ -46,7 +46,7 @@ static bool is_list(const yaml_node_t *node)
     return node->type == YAML_SEQUENCE_NODE;
 }
 
-/* ---- scope ---- */
+/* ---- scope ------------------------------------------------------------------------------------ */
 
 void read_scope(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -86,7 +86,7 @@ void read_on_other_identity(struct reader *reader, const struct setting *setting
         *(bool *)target = value != 0;
 }
 
-/* ---- fingerprint ---- */
+/* ---- fingerprint ------------------------------------------------------------------------------ */
 
 void read_fingerprint(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -131,7 +131,7 @@ void print_fingerprint(const void *target, FILE *out)
     }
 }
 
-/* ---- task ---- */
+/* ---- task ------------------------------------------------------------------------------------- */
 
 void read_task(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {

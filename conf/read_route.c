@@ -24,7 +24,7 @@ void read_name(struct reader *reader, const struct setting *setting, const yaml_
     *(char **)target = conf_copy(reader->conf, scalar.text, strlen(scalar.text));
 }
 
-/* ---- match ---- */
+/* ---- match ------------------------------------------------------------------------------------ */
 
 void read_match_host(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -118,7 +118,7 @@ void print_route_upstream(const void *target, FILE *out)
     fprintf(out, "%s (%s)", upstream->name, upstream->url);
 }
 
-/* ---- headers ---- */
+/* ---- headers ---------------------------------------------------------------------------------- */
 
 /* Fields of framing and routing: they are the connection's, not the sender's (RFC 9110 §7.6.1). */
 static bool is_connection_field(const char *name)
@@ -176,7 +176,7 @@ void print_header_names(const void *target, FILE *out)
     fputc(']', out);
 }
 
-/* ---- keys ---- */
+/* ---- keys ------------------------------------------------------------------------------------- */
 
 void read_derive(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -256,7 +256,7 @@ void print_ignore(const void *target, FILE *out)
     fputc(']', out);
 }
 
-/* ---- routes ---- */
+/* ---- routes ----------------------------------------------------------------------------------- */
 
 static void read_route(struct reader *reader, const yaml_node_t *node, struct conf_route *route)
 {

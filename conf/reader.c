@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-/* ---- messages ---- */
+/* ---- messages --------------------------------------------------------------------------------- */
 
 struct place reader_place(const struct reader *reader, const yaml_node_t *node)
 {
@@ -51,7 +51,7 @@ void reader_suggest(char *text, size_t size, const char *word, const char *const
         *text = '\0';
 }
 
-/* ---- path ---- */
+/* ---- path ------------------------------------------------------------------------------------- */
 
 static void append_path(struct reader *reader, const char *format, const char *name, size_t index)
 {
@@ -81,7 +81,7 @@ void reader_leave(struct reader *reader, size_t path_len)
     reader->path[path_len] = '\0';
 }
 
-/* ---- kinds of nodes ---- */
+/* ---- kinds of nodes --------------------------------------------------------------------------- */
 
 static const char *node_words(const yaml_node_t *node)
 {
@@ -152,7 +152,7 @@ bool reader_scalar(struct reader *reader, const yaml_node_t *node, const char *e
     return true;
 }
 
-/* ---- values ---- */
+/* ---- values ----------------------------------------------------------------------------------- */
 
 static void refuse(struct reader *reader, const yaml_node_t *node, const char *expected, const struct scalar *scalar)
 {
@@ -319,7 +319,7 @@ static void read_value(struct reader *reader, const struct setting *setting, con
     }
 }
 
-/* ---- sections ---- */
+/* ---- sections --------------------------------------------------------------------------------- */
 
 static void read_default(struct reader *reader, const struct setting *setting, const yaml_node_t *mapping, void *base)
 {

@@ -9,7 +9,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- numbers ---- */
+/* ---- numbers ---------------------------------------------------------------------------------- */
 
 /* The digits at the start, or NULL; what follows them is returned. "0" begins no other number: 010 is octal to some. */
 static const char *take_digits(const char *text, uint64_t *value)
@@ -104,7 +104,7 @@ void scalar_print_duration(int64_t milliseconds, FILE *out)
         print((uint64_t)milliseconds, duration_units, COUNT(duration_units), "0s", out);
 }
 
-/* ---- words ---- */
+/* ---- words ------------------------------------------------------------------------------------ */
 
 static bool is_alphanumeric(char c)
 {

@@ -7,7 +7,7 @@
 #include "conf/schema_rows.h"
 #include "proxy/http.h"
 
-/* ---- listen ---- */
+/* ---- listen ----------------------------------------------------------------------------------- */
 
 static const struct setting listen_tls_settings[] = {
     LATER("listen[].tls.certificate", "file", "certificate chain, PEM"),
@@ -34,7 +34,7 @@ static const struct setting listen_settings[] = {
 };
 const struct section listen_section = SECTION("listen[]", listen_settings);
 
-/* ---- side listeners, of a later version ---- */
+/* ---- side listeners, of a later version ------------------------------------------------------- */
 
 static const struct setting health_settings[] = {
     LATER("health.address", "address", "listener for /healthz, /readyz and /metrics only"),
@@ -47,7 +47,7 @@ static const struct setting admin_settings[] = {
 };
 static const struct section admin_section = SECTION("admin", admin_settings);
 
-/* ---- log, store ---- */
+/* ---- log, store ------------------------------------------------------------------------------- */
 
 static const struct choice log_levels[] = {
     {"error", LOG_LEVEL_ERROR, false},
@@ -127,7 +127,7 @@ static const struct setting store_settings[] = {
 };
 static const struct section store_section = SECTION("store", store_settings);
 
-/* ---- limits, timeouts ---- */
+/* ---- limits, timeouts ------------------------------------------------------------------------- */
 
 static const struct setting limits_settings[] = {
     {.name = "limits.header_bytes",
@@ -203,7 +203,7 @@ static const struct setting timeouts_settings[] = {
 };
 static const struct section timeouts_section = SECTION("timeouts", timeouts_settings);
 
-/* ---- upstreams ---- */
+/* ---- upstreams -------------------------------------------------------------------------------- */
 
 static const struct setting upstream_tls_settings[] = {
     LATER("upstreams.NAME.tls.ca", "file", "authorities that are trusted"),
@@ -252,7 +252,7 @@ static const struct setting upstream_settings[] = {
 };
 const struct section upstream_section = SECTION("upstreams.NAME", upstream_settings);
 
-/* ---- the root ---- */
+/* ---- the root --------------------------------------------------------------------------------- */
 
 static const struct choice forwarded[] = {
     {"append", FORWARDED_APPEND, false},
@@ -330,7 +330,7 @@ static const struct setting root_settings[] = {
 };
 const struct section root_section = SECTION("", root_settings);
 
-/* ---- words ---- */
+/* ---- words ------------------------------------------------------------------------------------ */
 
 const char *setting_key(const struct setting *setting)
 {

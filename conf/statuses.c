@@ -19,7 +19,7 @@ static const char *const class_names[STATUS_LISTS] = {
     [STATUS_UNKNOWN] = "unknown",
 };
 
-/* ---- reading ---- */
+/* ---- reading ---------------------------------------------------------------------------------- */
 
 static bool parse_entry(const char *text, struct status_entry *entry)
 {
@@ -104,7 +104,7 @@ static void check_twice(struct reader *reader, const struct status_lists *read)
     }
 }
 
-/* ---- the table ---- */
+/* ---- the table -------------------------------------------------------------------------------- */
 
 static void apply(struct conf_statuses *statuses, const struct status_lists *read, bool classes, bool retry_after)
 {
@@ -138,7 +138,7 @@ void read_statuses(struct reader *reader, const struct setting *setting, const y
     apply(statuses, &read, false, true);
 }
 
-/* ---- printing ---- */
+/* ---- printing --------------------------------------------------------------------------------- */
 
 /* "200-306 309" …: the runs of statuses for which `wanted` says yes. */
 static void print_runs(const struct conf_statuses *statuses, uint8_t class, bool differing, FILE *out)

@@ -48,8 +48,7 @@ struct acceptor {
     struct event *wake, *retry;
 };
 
-/* ---- accepting
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- accepting -------------------------------------------------------------------------------- */
 
 static void set_listening(struct acceptor *acceptor, bool wanted)
 {
@@ -168,8 +167,7 @@ void acceptor_set_limit(struct acceptor *acceptor, uint32_t connections)
     wake_if_paused(acceptor);
 }
 
-/* ---- binding
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- binding ---------------------------------------------------------------------------------- */
 
 static bool refuse(char *error, size_t size, const char *address, const char *why)
 {

@@ -29,8 +29,8 @@ static inline struct span buffer_span(const struct buffer *b)
     return (struct span){buffer_data(b), buffer_len(b)};
 }
 
-/* Room for at least `size` more bytes after `end`; returns where they go. Follow with buffer_commit. What is appended may
- * not lie in the buffer itself. */
+/* Room for at least `size` more bytes after `end`; returns where they go. Follow with buffer_commit. What is appended
+ * may not lie in the buffer itself. */
 char *buffer_reserve(struct buffer *b, size_t size);
 
 static inline void buffer_commit(struct buffer *b, size_t len)

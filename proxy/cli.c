@@ -63,8 +63,7 @@ static bool applies(const struct option_row *row, const struct command_row *comm
     return !row->command || row->command == command->run;
 }
 
-/* ---- help
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------- */
 
 static void print_usage(FILE *out)
 {
@@ -103,8 +102,7 @@ static int usage_error(const char *format, const char *what)
     return EXIT_USAGE;
 }
 
-/* ---- arguments
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- arguments -------------------------------------------------------------------------------- */
 
 static void set_option(struct arguments *arguments, char letter, const char *value)
 {
@@ -184,8 +182,7 @@ static bool complete(struct arguments *arguments, bool is_run)
     return true;
 }
 
-/* ---- commands
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- commands --------------------------------------------------------------------------------- */
 
 static int command_run(const struct arguments *arguments)
 {
@@ -208,9 +205,11 @@ static int command_check(const struct arguments *arguments)
     struct conf *conf = conf_load(completed.file, &completed.overrides, environment, NULL, stderr);
     if (!conf)
         return EXIT_USAGE;
-    conf_print(conf, stdout);
+    bool there = conf_check_named(conf, stderr);
+    if (there)
+        conf_print(conf, stdout);
     conf_unref(conf);
-    return EXIT_FINE;
+    return there ? EXIT_FINE : EXIT_USAGE;
 }
 
 int cli_main(int argc, char **argv)

@@ -6,135 +6,27 @@
  * process() is the one loop over bytes; it never runs inside itself: what a callback makes possible (the next pipelined
  * request, a resumed body) is found by the loop that is already running, or by `later`, which runs from the event loop.
  *
- * WRITING. Collected bytes wait in `output`; a write takes them and the caller's data in one system call and keeps what
- * the socket does not take. EV_WRITE is armed only then.
- *
- * ENDING. One door out: die(). An answer that is complete leaves by FIN, and what the peer still sends is read and
- * thrown away for a while (lingering), because closing over unread bytes would make the kernel send a reset that eats
- * the answer (RFC 9112 §9.6).
- *
  * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish() or client_abort() it never is again
  * for that request.
  */
-#include "proxy/client.h"
+#include "proxy/client_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#define LINGER_QUIET_MS 2000        /* after the last byte that came */
-#define LINGER_MAX_MS   30000       /* in all */
-#define LINGER_BYTES    (64u << 20) /* thrown away at most */
 #define RATE_PER_SECOND 1024
-
-enum client_state {
-    CLIENT_IDLE,      /* between requests, nothing read */
-    CLIENT_HEAD,      /* part of a head is here */
-    CLIENT_REQUEST,   /* an exchange has it */
-    CLIENT_FLUSHING,  /* the answer is complete, not all of it is on the socket */
-    CLIENT_DRAINING,  /* the answer is out, the request's body is not in */
-    CLIENT_LINGERING, /* FIN sent: waiting for the peer's */
-    CLIENT_DEAD,      /* waits to be freed from the loop */
-};
-
-struct client {
-    struct event_base *base;
-    struct stream stream;
-    const struct client_settings *settings;
-    const struct client_events *events;
-    void *context, *exchange;
-    struct http_parser *parser;
-    enum client_state state;
-    struct event readable, writable, later;
-    struct deadline deadline, send_deadline;
-    struct buffer input, output;
-
-    bool processing;   /* the loop over bytes is running */
-    bool reading;      /* EV_READ is armed */
-    bool write_armed;  /* EV_WRITE is armed */
-    bool ended;        /* the peer's FIN was seen */
-    bool broken;       /* a write failed: gone() is due */
-    bool above;        /* output was above low water: writable() is due when it sinks */
-    bool body_wanted;  /* the exchange takes body */
-    bool body_done;    /* the request is here wholly */
-    bool body_end_due; /* …and the exchange has not been told */
-    bool told_half_closed;
-    bool closing;         /* no further request after this answer */
-    bool close_when_idle; /* nor after any */
-
-    enum client_pace pace;
-    uint64_t window_bytes; /* CLIENT_PACE_RATE */
-    uint64_t drain_left;
-    size_t head_len;
-    int64_t linger_until_ms;
-    char peer[64];
-};
 
 static void on_readable(evutil_socket_t fd, short what, void *arg);
 static void on_writable(evutil_socket_t fd, short what, void *arg);
 
-/* ---- death
- * --------------------------------------------------------------------------------------------------------------- */
-
-static void stop_events(struct client *client)
-{
-    event_del(&client->readable);
-    event_del(&client->writable);
-    client->reading = client->write_armed = false;
-    deadline_destroy(&client->deadline);
-    deadline_destroy(&client->send_deadline);
-}
-
-static void die(struct client *client, bool reset)
-{
-    assert(client->state != CLIENT_DEAD && !client->exchange);
-    stop_events(client);
-    if (reset)
-        stream_reset(&client->stream);
-    else
-        stream_close(&client->stream);
-    client->state = CLIENT_DEAD;
-    event_active(&client->later, 0, 0); /* freed from the loop: callers up the stack still hold it */
-}
-
-static void free_client(struct client *client)
-{
-    client->events->closed(client->context, client);
-    event_del(&client->later);
-    http_parser_free(client->parser);
-    buffer_free(&client->input);
-    buffer_free(&client->output);
-    free(client);
-}
-
-/* The connection is dead under an exchange, or under nobody. Always the last thing that a callback does. */
-static void gone(struct client *client, bool reset)
-{
-    void *exchange = client->exchange;
-    client->exchange = NULL;
-    die(client, reset);
-    if (exchange)
-        client->events->gone(exchange);
-}
-
-void client_free_now(struct client *client)
-{
-    if (client->state != CLIENT_DEAD) {
-        client->exchange = NULL;
-        stop_events(client);
-        stream_close(&client->stream);
-    }
-    free_client(client);
-}
-
-/* ---- reading on and off
- * -------------------------------------------------------------------------------------------------- */
+/* ---- reading on and off ----------------------------------------------------------------------- */
 
 static size_t input_limit(const struct client *client)
 {
     return CLIENT_INPUT_SIZE + client->settings->limits.header_bytes;
 }
 
-static void want_reading(struct client *client, bool wanted)
+void client_want_reading(struct client *client, bool wanted)
 {
     if (wanted == client->reading)
         return;
@@ -155,173 +47,13 @@ static void watch_for_reset(struct client *client)
     client->reading = true;
 }
 
-static void look_again(struct client *client)
+void client_look_again(struct client *client)
 {
     if (!client->processing && client->state != CLIENT_DEAD)
         event_active(&client->later, 0, 0);
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------------------------- */
-
-static void arm_write(struct client *client)
-{
-    if (client->write_armed)
-        return;
-    client->write_armed = true;
-    event_add(&client->writable, NULL);
-    deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
-}
-
-/* Writes what was collected and then `data`; keeps what does not go. */
-static void write_out(struct client *client, const void *data, size_t len)
-{
-    struct buffer *output = &client->output;
-    size_t collected = buffer_len(output), moved = 0;
-    if (client->broken || client->state == CLIENT_DEAD)
-        return;
-    if (client->write_armed) {
-        buffer_append(output, data, len);
-    } else if (collected + len) {
-        struct iovec parts[2] = {{buffer_data(output), collected}, {(void *)data, len}};
-        enum stream_result result = collected ? stream_write(&client->stream, parts, len ? 2 : 1, &moved)
-                                              : stream_write(&client->stream, parts + 1, 1, &moved);
-        if (result == STREAM_BROKEN) {
-            client->broken = true;
-            buffer_free(output);
-            event_active(&client->later, 0, 0);
-            return;
-        }
-        size_t from_output = moved < collected ? moved : collected, from_data = moved - from_output;
-        buffer_consume(output, from_output);
-        if (from_data < len)
-            buffer_append(output, (const char *)data + from_data, len - from_data);
-        if (buffer_len(output))
-            arm_write(client);
-    }
-    if (buffer_len(output) > CLIENT_LOW_WATER)
-        client->above = true;
-}
-
-struct buffer *client_output(struct client *client)
-{
-    return &client->output;
-}
-
-void client_append(struct client *client, const void *data, size_t len)
-{
-    buffer_append(&client->output, data, len);
-}
-
-void client_write(struct client *client, const void *data, size_t len)
-{
-    write_out(client, data, len);
-}
-
-void client_flush(struct client *client)
-{
-    write_out(client, NULL, 0);
-}
-
-size_t client_queued(const struct client *client)
-{
-    return buffer_len(&client->output);
-}
-
-/* ---- between requests
- * ---------------------------------------------------------------------------------------------------- */
-
-static void linger(struct client *client)
-{
-    int64_t now = monotonic_ms();
-    if (client->ended) { /* it has said all it had to say: nothing unread can turn the close into a reset */
-        die(client, false);
-        return;
-    }
-    stream_end(&client->stream);
-    client->state = CLIENT_LINGERING;
-    client->drain_left = LINGER_BYTES;
-    client->linger_until_ms = now + LINGER_MAX_MS;
-    if (!client->processing) /* else the loop over these bytes frees them */
-        buffer_free(&client->input);
-    deadline_set(&client->deadline, now + LINGER_QUIET_MS);
-    want_reading(client, true);
-}
-
-static void become_idle(struct client *client)
-{
-    http_next(client->parser);
-    client->state = CLIENT_IDLE;
-    client->body_wanted = client->body_done = client->body_end_due = client->told_half_closed = client->above = false;
-    if (client->close_when_idle && !buffer_len(&client->input)) {
-        linger(client);
-        return;
-    }
-    if (!buffer_len(&client->input)) {
-        buffer_free(&client->input);
-        if (client->ended) {
-            die(client, false);
-            return;
-        }
-    }
-    if (!buffer_len(&client->output))
-        buffer_free(&client->output);
-    deadline_set(&client->deadline, monotonic_ms() + client->settings->idle_timeout);
-    if (!client->ended)
-        want_reading(client, true);
-    look_again(client); /* pipelined requests */
-}
-
-/* The whole answer is on the socket. */
-static void after_answer(struct client *client)
-{
-    if (client->closing) {
-        linger(client);
-    } else if (client->body_done) {
-        become_idle(client);
-    } else {
-        client->state = CLIENT_DRAINING;
-        deadline_set(&client->deadline, monotonic_ms() + client->settings->body_timeout);
-        if (!client->ended)
-            want_reading(client, true);
-        look_again(client);
-    }
-}
-
-void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
-{
-    assert(client->state == CLIENT_REQUEST);
-    client->exchange = NULL;
-    client->closing |= !keep_alive || (!client->body_done && drain_limit == 0) || client->close_when_idle;
-    client->drain_left = drain_limit;
-    client->state = CLIENT_FLUSHING;
-    deadline_clear(&client->deadline);
-    write_out(client, NULL, 0);
-    if (!client->broken && !buffer_len(&client->output))
-        after_answer(client);
-}
-
-void client_abort(struct client *client)
-{
-    assert(client->state == CLIENT_REQUEST);
-    client->exchange = NULL;
-    die(client, true);
-}
-
-void client_close_when_idle(struct client *client)
-{
-    client->close_when_idle = true;
-    if (client_is_idle(client))
-        linger(client);
-}
-
-bool client_is_idle(const struct client *client)
-{
-    return client->state == CLIENT_IDLE && buffer_len(&client->input) == 0;
-}
-
-/* ---- bytes to events
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- bytes to events -------------------------------------------------------------------------- */
 
 static void refuse(struct client *client, enum problem_code problem, const char *detail)
 {
@@ -409,7 +141,7 @@ static bool step_body(struct client *client, const char *bytes, size_t len, size
     case HTTP_BODY_END:
         client->body_done = true;
         if (client->state == CLIENT_DRAINING)
-            become_idle(client);
+            client_become_idle(client);
         if (client->state != CLIENT_REQUEST)
             return true; /* answered in the middle of it */
         deadline_clear(&client->deadline);
@@ -431,15 +163,15 @@ static bool step_drain(struct client *client, const char *bytes, size_t len, siz
     switch (http_read_body(client->parser, bytes, len, used, on_waste, client)) {
     case HTTP_BODY_MORE:
         if (client->drain_left == 0)
-            linger(client);
+            client_linger(client);
         return false;
     case HTTP_BODY_END:
         client->body_done = true;
-        become_idle(client);
+        client_become_idle(client);
         return true;
     case HTTP_BODY_REFUSED:
         *used = len;
-        linger(client);
+        client_linger(client);
         return false;
     }
     return false;
@@ -485,7 +217,7 @@ static size_t process(struct client *client, const char *bytes, size_t len)
 static void after_processing(struct client *client)
 {
     if (client->state == CLIENT_IDLE && client->close_when_idle && !buffer_len(&client->input))
-        linger(client);
+        client_linger(client);
     if (!client->ended || client->state == CLIENT_DEAD)
         return;
     switch (client->state) {
@@ -493,11 +225,11 @@ static void after_processing(struct client *client)
     case CLIENT_HEAD:
     case CLIENT_DRAINING:
     case CLIENT_LINGERING:
-        die(client, false);
+        client_die(client, false);
         return;
     case CLIENT_REQUEST:
         if (!client->body_done && (client->body_wanted || !buffer_len(&client->input))) {
-            gone(client, false);
+            client_gone(client, false);
         } else if (client->body_done && !client->told_half_closed && client->exchange) {
             client->told_half_closed = true;
             client->events->half_closed(client->exchange);
@@ -520,12 +252,11 @@ static void process_input(struct client *client)
     if (!buffer_len(input))
         buffer_free(input);
     if (client->state != CLIENT_DEAD && !client->ended)
-        want_reading(client, buffer_len(input) < input_limit(client));
+        client_want_reading(client, buffer_len(input) < input_limit(client));
     after_processing(client);
 }
 
-/* ---- events of the loop
- * -------------------------------------------------------------------------------------------------- */
+/* ---- events of the loop ----------------------------------------------------------------------- */
 
 static void on_end(struct client *client)
 {
@@ -559,7 +290,7 @@ static void take_fresh(struct client *client)
         on_end(client);
         return;
     case STREAM_BROKEN:
-        gone(client, true);
+        client_gone(client, true);
         return;
     case STREAM_AGAIN:
         return;
@@ -571,7 +302,7 @@ static void take_more(struct client *client)
     struct buffer *input = &client->input;
     size_t room = input_limit(client) > buffer_len(input) ? input_limit(client) - buffer_len(input) : 0, len;
     if (!room) {
-        want_reading(client, false);
+        client_want_reading(client, false);
         return;
     }
     if (room > CLIENT_INPUT_SIZE)
@@ -586,7 +317,7 @@ static void take_more(struct client *client)
         on_end(client);
         return;
     case STREAM_BROKEN:
-        gone(client, true);
+        client_gone(client, true);
         return;
     case STREAM_AGAIN:
         return;
@@ -603,7 +334,7 @@ static void discard(struct client *client)
         return;
     on_waste(client, waste, len);
     if (result != STREAM_OK || !client->drain_left || now > client->linger_until_ms)
-        die(client, false);
+        client_die(client, false);
     else
         deadline_set(&client->deadline, now + LINGER_QUIET_MS);
 }
@@ -618,7 +349,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         char byte;
         size_t len;
         if (stream_read(&client->stream, &byte, 1, &len) == STREAM_BROKEN)
-            gone(client, true);
+            client_gone(client, true);
     } else if (buffer_len(&client->input)) {
         take_more(client);
     } else {
@@ -633,7 +364,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     struct buffer *output = &client->output;
     size_t before = buffer_len(output);
     client->write_armed = false;
-    write_out(client, NULL, 0);
+    client_write_out(client, NULL, 0);
     if (client->broken)
         return; /* `later` is due */
     if (buffer_len(output) < before && client->write_armed)
@@ -641,7 +372,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     if (!client->write_armed)
         deadline_clear(&client->send_deadline);
     if (client->state == CLIENT_FLUSHING && !buffer_len(output)) {
-        after_answer(client);
+        client_after_answer(client);
     } else if (client->state == CLIENT_REQUEST && client->above && buffer_len(output) < CLIENT_LOW_WATER) {
         client->above = false;
         if (client->exchange)
@@ -655,9 +386,9 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct client *client = arg;
     if (client->state == CLIENT_DEAD)
-        free_client(client);
+        client_free(client);
     else if (client->broken)
-        gone(client, true);
+        client_gone(client, true);
     else
         process_input(client);
 }
@@ -667,13 +398,13 @@ static void on_deadline(void *arg)
     struct client *client = arg;
     switch (client->state) {
     case CLIENT_IDLE:
-        linger(client); /* silently: nobody has asked for anything */
+        client_linger(client); /* silently: nobody has asked for anything */
         return;
     case CLIENT_HEAD:
         if (http_started(client->parser))
             refuse(client, PROBLEM_REQUEST_TIMEOUT, NULL);
         else
-            linger(client);
+            client_linger(client);
         return;
     case CLIENT_REQUEST:
         if (!client->exchange || client->body_done)
@@ -687,10 +418,10 @@ static void on_deadline(void *arg)
         client->events->body_refused(client->exchange, PROBLEM_REQUEST_TIMEOUT, NULL);
         return;
     case CLIENT_DRAINING:
-        linger(client);
+        client_linger(client);
         return;
     case CLIENT_LINGERING:
-        die(client, false);
+        client_die(client, false);
         return;
     case CLIENT_FLUSHING:
     case CLIENT_DEAD:
@@ -700,11 +431,10 @@ static void on_deadline(void *arg)
 
 static void on_send_deadline(void *arg)
 {
-    gone(arg, true);
+    client_gone(arg, true);
 }
 
-/* ---- the exchange's side
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the exchange's side ---------------------------------------------------------------------- */
 
 void client_read_body(struct client *client, enum client_pace pace)
 {
@@ -716,8 +446,8 @@ void client_read_body(struct client *client, enum client_pace pace)
     else
         set_body_clock(client);
     if (!client->ended)
-        want_reading(client, true);
-    look_again(client);
+        client_want_reading(client, true);
+    client_look_again(client);
 }
 
 void client_pause_body(struct client *client)
@@ -743,7 +473,7 @@ struct client *client_new(struct event_base *base, int fd, const char *peer, con
     event_assign(&client->later, base, -1, 0, on_later, client);
     deadline_init(&client->deadline, base, on_deadline, client);
     deadline_init(&client->send_deadline, base, on_send_deadline, client);
-    want_reading(client, true);
+    client_want_reading(client, true);
     deadline_set(&client->deadline, monotonic_ms() + settings->idle_timeout);
     return client;
 }

@@ -54,8 +54,7 @@ bool exchange_charge(struct exchange *exchange, uint64_t size)
     return true;
 }
 
-/* ---- timers
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- timers ----------------------------------------------------------------------------------- */
 
 static void timer_passed(void *arg)
 {
@@ -121,8 +120,7 @@ static void arm_timer(struct exchange *exchange)
     }
 }
 
-/* ---- the driver
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------- */
 
 /* The client has left an action that goes on: from now on einmal listens for outcome_timeout. */
 static enum flow_event detach(struct exchange *exchange)
@@ -213,8 +211,7 @@ void exchange_raise(struct exchange *exchange, enum flow_event event)
     exchange_free_if_over(exchange);
 }
 
-/* ---- birth and death
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- birth and death -------------------------------------------------------------------------- */
 
 static void link_exchange(struct exchange *exchange)
 {
@@ -299,8 +296,7 @@ void exchange_free_if_over(struct exchange *exchange)
     free(exchange);
 }
 
-/* ---- account
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- account ---------------------------------------------------------------------------------- */
 
 /* The trace id of a W3C traceparent: 00-TRACEID-SPANID-FLAGS. */
 static struct span trace_id(const struct http_message *request)
@@ -341,8 +337,7 @@ static void account(struct exchange *exchange)
                                      });
 }
 
-/* ---- what the client reports
- * --------------------------------------------------------------------------------------------- */
+/* ---- what the client reports ------------------------------------------------------------------ */
 
 static void *on_head(void *context, struct client *client, const struct http_message *message)
 {
@@ -450,8 +445,7 @@ const struct client_events exchange_client_events = {
     .closed = on_closed,
 };
 
-/* ---- the drain's limit
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the drain's limit ------------------------------------------------------------------------ */
 
 void exchange_drain_limit(struct exchange *exchange)
 {

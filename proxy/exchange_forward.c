@@ -15,8 +15,7 @@
 
 #define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
 
-/* ---- the call
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the call --------------------------------------------------------------------------------- */
 
 static bool recording(const struct exchange *exchange)
 {
@@ -261,8 +260,7 @@ enum flow_event forward_start(struct exchange *exchange)
     return FLOW_NONE;
 }
 
-/* ---- unprotected
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- unprotected ------------------------------------------------------------------------------ */
 
 enum flow_event pass_start(struct exchange *exchange)
 {

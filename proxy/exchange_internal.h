@@ -57,7 +57,7 @@ struct exchange {
     struct client *client; /* NULL: gone, or answered */
     enum flow_state state;
 
-    /* ---- the request ---- */
+    /* ---- the request ------------------------------------------------------------------------------ */
     struct http_message request;
     void *request_memory;
     struct buffer normal; /* normalised host, then path */
@@ -70,13 +70,13 @@ struct exchange {
     char peer[64];
     char action[65];
 
-    /* ---- the store ---- */
+    /* ---- the store -------------------------------------------------------------------------------- */
     struct store_op reserve, settle;
     bool reserve_out, settle_out, queued, degraded, regranted;
     uint64_t token;
     struct store_result known; /* the store's answer to RESERVE; `response` moved to answer.stored */
 
-    /* ---- the API ---- */
+    /* ---- the API ---------------------------------------------------------------------------------- */
     struct upstream_call *call;
     struct upstream_end ended;
     struct http_message response; /* copy of its head */
@@ -86,14 +86,14 @@ struct exchange {
     bool response_seen, response_too_large, answered_504;
     int64_t outcome_due_ms;
 
-    /* ---- the answer ---- */
+    /* ---- the answer ------------------------------------------------------------------------------- */
     struct answer answer;
     struct problem problem; /* code PROBLEM_NONE: the answer is a response */
     char detail[256];
     enum store_reason reason;
     enum outcome outcome;
 
-    /* ---- account ---- */
+    /* ---- account ---------------------------------------------------------------------------------- */
     struct deadline timer;
     uint64_t charged;             /* bytes of the worker's budget */
     uint64_t bytes_in, bytes_out; /* heads and bodies, without chunk framing */

@@ -12,8 +12,7 @@
 
 enum { WARNED_ANONYMOUS = 1, WARNED_BOTH = 2 };
 
-/* ---- route and key
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- route and key ---------------------------------------------------------------------------- */
 
 static struct key_request key_request_of(const struct exchange *exchange)
 {
@@ -117,8 +116,7 @@ enum flow_event read_begin(struct exchange *exchange)
     return FLOW_NONE;
 }
 
-/* ---- the body
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the body --------------------------------------------------------------------------------- */
 
 static void pass_body(struct exchange *exchange, const char *data, size_t len)
 {
@@ -231,8 +229,7 @@ void read_body_end(void *arg)
     exchange_raise(exchange, identify(exchange));
 }
 
-/* ---- the store's answer
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the store's answer ----------------------------------------------------------------------- */
 
 static const char *reason_text(enum store_reason reason)
 {
@@ -345,8 +342,7 @@ static enum flow_event decide(struct exchange *exchange)
     return FLOW_DECIDED;
 }
 
-/* ---- reservation
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reservation ------------------------------------------------------------------------------ */
 
 static void reserve_notice(struct store_op *op)
 {

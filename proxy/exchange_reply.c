@@ -70,8 +70,7 @@ void exchange_problem(struct exchange *exchange, enum problem_code code, enum ou
     exchange->outcome = outcome;
 }
 
-/* ---- heads
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- heads ------------------------------------------------------------------------------------ */
 
 static bool keeps_alive(const struct exchange *exchange)
 {
@@ -150,8 +149,7 @@ static void write_live_head(struct exchange *exchange)
                          });
 }
 
-/* ---- problems
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- problems --------------------------------------------------------------------------------- */
 
 static const char *state_name(enum store_state state)
 {
@@ -240,8 +238,7 @@ void reply_problem_now(struct exchange *exchange)
     finish(exchange, keep_alive);
 }
 
-/* ---- the pump
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the pump --------------------------------------------------------------------------------- */
 
 /* The next slice of the body that may go out now. */
 static struct span next_slice(const struct exchange *exchange)
@@ -348,8 +345,7 @@ void reply_pump(struct exchange *exchange)
         client_flush(exchange->client);
 }
 
-/* ---- actions
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- actions ---------------------------------------------------------------------------------- */
 
 enum flow_event reply_stream(struct exchange *exchange)
 {

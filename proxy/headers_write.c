@@ -83,7 +83,7 @@ static size_t fields_size(const struct http_field *fields, size_t count)
     return size;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 /* What was seen while the fields were written and decides what is added. */
 struct seen {
@@ -221,7 +221,7 @@ void headers_write_request(struct buffer *out, const struct forward_head *head)
     pen_close(out, &pen);
 }
 
-/* ---- responses --------------------------------------------------------------------------------------------------- */
+/* ---- responses -------------------------------------------------------------------------------- */
 
 /* Two digits, zero-padded. */
 static char *two(char *to, unsigned number)

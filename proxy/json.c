@@ -49,7 +49,7 @@ struct scan {
     struct target target;
 };
 
-/* ---- members and names ---- */
+/* ---- members and names ------------------------------------------------------------------------ */
 
 static struct member *members_in(const struct buffer *list)
 {
@@ -114,7 +114,7 @@ static bool sort_members(const char *text, struct member *members, size_t count)
     return true;
 }
 
-/* ---- pointers ---- */
+/* ---- pointers --------------------------------------------------------------------------------- */
 
 bool json_pointer_valid(const char *pointer)
 {
@@ -157,7 +157,7 @@ static const char *follow_index(const char *rest, size_t index)
     return rest + len;
 }
 
-/* ---- the scan ---- */
+/* ---- the scan --------------------------------------------------------------------------------- */
 
 static bool scan_value(struct scan *scan, const char *rest);
 
@@ -368,7 +368,7 @@ bool json_pointer(struct span text, const char *pointer, enum json_kind *kind, s
     return valid;
 }
 
-/* ---- the canonical form ---- */
+/* ---- the canonical form ----------------------------------------------------------------------- */
 
 struct writer {
     const struct scan *scan;

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-/* ---- characters ---- */
+/* ---- characters ------------------------------------------------------------------------------- */
 
 static bool between(unsigned char byte, unsigned low, unsigned high)
 {
@@ -59,7 +59,7 @@ static size_t utf8_write(char to[4], uint32_t code)
     return len;
 }
 
-/* ---- escapes ---- */
+/* ---- escapes ---------------------------------------------------------------------------------- */
 
 static bool take_unit(struct json_cursor *cursor, uint32_t *unit) /* \uXXXX */
 {
@@ -101,7 +101,7 @@ static bool take_escape(struct json_cursor *cursor, uint32_t *code)
     return true;
 }
 
-/* ---- words ---- */
+/* ---- words ------------------------------------------------------------------------------------ */
 
 static bool is_plain(char byte) /* of a string: says itself */
 {
@@ -175,7 +175,7 @@ bool json_take_literal(struct json_cursor *cursor, struct span literal)
     return true;
 }
 
-/* ---- what a string says ---- */
+/* ---- what a string says ----------------------------------------------------------------------- */
 
 int json_next_byte(struct json_bytes *bytes)
 {

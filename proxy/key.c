@@ -28,7 +28,7 @@ struct naming { /* of one action; lives within one call */
     struct buffer scratch;
 };
 
-/* ---- alternatives ---- */
+/* ---- alternatives ----------------------------------------------------------------------------- */
 
 /* The key in this header: KEY_HAVE, KEY_NONE where it is absent, KEY_INVALID. */
 static enum key_answer read_sent(const struct http_message *message, const char *header, char text[KEY_MAX_LEN],
@@ -103,7 +103,7 @@ static enum key_answer name_by(struct naming *naming, const struct conf_key *key
     return KEY_HAVE;
 }
 
-/* ---- scope ---- */
+/* ---- scope ------------------------------------------------------------------------------------ */
 
 static const char several_lines[] = "A header that tells who asks was sent several times; send exactly one.";
 
@@ -174,7 +174,7 @@ static void hash_scope(struct naming *naming, struct key_identity *out, uint8_t 
     key_hash_end(&naming->hash, digest);
 }
 
-/* ---- content ---- */
+/* ---- content ---------------------------------------------------------------------------------- */
 
 static void hash_simple(struct naming *naming, enum component_kind kind, char *argument)
 {
@@ -257,7 +257,7 @@ static void hash_content(struct naming *naming, struct key_identity *out)
         memcpy(out->content, out->fingerprint, sizeof out->content);
 }
 
-/* ---- the action ---- */
+/* ---- the action ------------------------------------------------------------------------------- */
 
 static void hash_half(struct naming *naming, const struct key_identity *identity, const uint8_t key[KEY_HASH_LEN],
                       const uint8_t *scope, uint8_t half[ACTION_HALF])
@@ -323,7 +323,7 @@ static void name_action(struct naming *naming, struct key_identity *out, const u
     name_task(naming, out);
 }
 
-/* ---- the two questions ---- */
+/* ---- the two questions ------------------------------------------------------------------------ */
 
 enum key_answer key_expected(const struct conf_route *route, const struct key_request *request, const char **why)
 {

@@ -47,8 +47,8 @@ struct key_identity {
 /* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call
  * key_identify. */
 enum key_answer key_expected(const struct conf_route *route, const struct key_request *request, const char **why);
-/* The action. KEY_NEEDS_BODY while the body is not complete, whatever the alternatives need. *why is set where the answer
- * has one, and is a sentence for the client. */
+/* The action. KEY_NEEDS_BODY while the body is not complete, whatever the alternatives need. *why is set where the
+ * answer has one, and is a sentence for the client. */
 enum key_answer key_identify(const struct conf_route *route, const struct key_request *request,
                              struct key_identity *out, const char **why);
 

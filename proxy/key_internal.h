@@ -7,7 +7,7 @@
 
 #include <openssl/evp.h>
 
-/* ---- key_value.c ---- */
+/* ---- key_value.c ------------------------------------------------------------------------------ */
 
 enum key_value_kind {
     VALUE_ABSENT,
@@ -35,7 +35,7 @@ bool key_value_names(const struct key_value *value);
 /* Is there a Content-Encoding other than identity? */
 bool key_body_coded(const struct http_message *message);
 
-/* ---- key_hash.c ---- */
+/* ---- key_hash.c ------------------------------------------------------------------------------- */
 
 #define KEY_HASH_LEN 32
 

@@ -50,7 +50,7 @@ static bool is_printable(char byte)
     return byte >= 0x20 && byte <= 0x7E;
 }
 
-/* ---- bare items, as values of parameters ---- */
+/* ---- bare items, as values of parameters ------------------------------------------------------ */
 
 static size_t take_digits(struct span *rest)
 {
@@ -177,7 +177,7 @@ static bool take_parameters(struct span *rest)
     return true;
 }
 
-/* ---- the key ---- */
+/* ---- the key ---------------------------------------------------------------------------------- */
 
 static const char *parse_quoted(struct span value, char out[KEY_MAX_LEN], size_t *len)
 {

@@ -38,7 +38,7 @@ bool key_value_names(const struct key_value *value)
     return false;
 }
 
-/* ---- values that may come several times ---- */
+/* ---- values that may come several times ------------------------------------------------------- */
 
 #define LENGTH_LEN 8
 
@@ -101,7 +101,7 @@ static struct key_value collected(const struct collector *collector)
     return (struct key_value){VALUE_SEVERAL, all};
 }
 
-/* ---- head ---- */
+/* ---- head ------------------------------------------------------------------------------------- */
 
 /* Several Cookie lines say the same as one (RFC 9113 §8.2.3 makes them so), other fields do not. */
 static struct key_value cookie_header_value(const struct http_message *message, struct buffer *scratch)
@@ -192,7 +192,7 @@ static struct key_value text_or_absent(struct span text)
     return (struct key_value){text.len ? VALUE_TEXT : VALUE_ABSENT, text};
 }
 
-/* ---- body ---- */
+/* ---- body ------------------------------------------------------------------------------------- */
 
 bool key_body_coded(const struct http_message *message)
 {

@@ -63,8 +63,7 @@ void format_time(char *to, int64_t ms)
     snprintf(to + len, 32 - len, ".%03dZ", (int)(ms % 1000));
 }
 
-/* ---- text
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------- */
 
 /* Length of the valid UTF-8 sequence at p, 0 if there is none. */
 static size_t utf8_length(const unsigned char *p, size_t left)
@@ -122,8 +121,7 @@ void json_escape(struct buffer *out, struct span text)
     buffer_append(out, "\"", 1);
 }
 
-/* ---- the error log
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the error log ---------------------------------------------------------------------------- */
 
 static const char *level_name(enum conf_log_level level)
 {
@@ -185,8 +183,7 @@ void log_line(struct log *log, enum conf_log_level level, const char *format, ..
     buffer_free(&line);
 }
 
-/* ---- the access log
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the access log --------------------------------------------------------------------------- */
 
 static void json_text(struct buffer *out, const char *name, struct span value)
 {
@@ -356,8 +353,7 @@ static void *writer_main(void *arg)
     return NULL;
 }
 
-/* ---- opening and closing
- * ------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---------------------------------------------------------------------- */
 
 struct log *log_new(void)
 {

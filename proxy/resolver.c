@@ -70,8 +70,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- resolving
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- resolving -------------------------------------------------------------------------------- */
 
 static void resolve(const char *host, uint16_t port, struct resolver_addresses *out)
 {
@@ -174,8 +173,7 @@ static void start_thread_locked(struct resolver *resolver, struct name *name)
     pthread_attr_destroy(&detached);
 }
 
-/* ---- looking up
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------- */
 
 static bool literal(const char *host, uint16_t port, struct resolver_addresses *out)
 {
@@ -256,8 +254,7 @@ void resolver_failed(struct resolver_client *client, const char *host, uint16_t 
     pthread_mutex_unlock(&client->resolver->lock);
 }
 
-/* ---- a worker's end
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- a worker's end --------------------------------------------------------------------------- */
 
 static void on_inbox(evutil_socket_t fd, short what, void *arg)
 {

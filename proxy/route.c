@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-/* ---- normal forms ------------------------------------------------------------------------------------------------ */
+/* ---- normal forms ----------------------------------------------------------------------------- */
 
 static bool is_unreserved(int byte) /* RFC 3986 §2.3 */
 {
@@ -110,7 +110,7 @@ void host_normalise(struct buffer *out, struct span host)
     buffer_commit(out, host.len);
 }
 
-/* ---- matching ---------------------------------------------------------------------------------------------------- */
+/* ---- matching --------------------------------------------------------------------------------- */
 
 /* A pattern without a port matches any port, as everywhere: a service that is reached as shop.example:8080 must not
  * pass unprotected because the route says shop.example. */

@@ -37,8 +37,7 @@ struct server {
     int code;
 };
 
-/* ---- the store
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the store -------------------------------------------------------------------------------- */
 
 static void store_log(void *arg, enum store_log_level level, const char *message)
 {
@@ -93,8 +92,7 @@ static void declare_scopes(struct server *server, const struct conf *conf)
     }
 }
 
-/* ---- connections
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------ */
 
 static void on_accepted(void *arg, int fd, const char *peer)
 {
@@ -120,8 +118,7 @@ static bool open_listeners(struct server *server)
     return true;
 }
 
-/* ---- reload
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- reload ----------------------------------------------------------------------------------- */
 
 /* Compared with what the process was started with: that is what is in force. */
 static void name_fixed(const struct server *server, const struct conf *conf)
@@ -157,8 +154,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
 }
 
-/* ---- drain
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- drain ------------------------------------------------------------------------------------ */
 
 static bool all(const struct server *server, bool (*test)(const struct worker *worker))
 {
@@ -208,8 +204,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
     event_add(server->drain_timer, &(struct timeval){0, DRAIN_LOOK_MS * 1000});
 }
 
-/* ---- start and end
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- start and end ---------------------------------------------------------------------------- */
 
 static struct event *watch_signal(struct server *server, int number, event_callback_fn callback)
 {

@@ -15,8 +15,7 @@
 
 static void send_more(struct upstream_call *call);
 
-/* ---- endings
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- endings ---------------------------------------------------------------------------------- */
 
 /* The connection is free again, or not fit to be. */
 static void leave_connection(struct upstream_call *call, bool reusable)
@@ -72,8 +71,7 @@ void upstream_cancel(struct upstream_call *call)
     close_call(call, false);
 }
 
-/* ---- clocks
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- clocks ----------------------------------------------------------------------------------- */
 
 static void set_clock(struct upstream_call *call)
 {
@@ -102,8 +100,7 @@ static void on_deadline(void *arg)
     }
 }
 
-/* ---- sending
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------------------------------- */
 
 static void crash_point(const struct upstream_call *call, const char *name)
 {
@@ -270,8 +267,7 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* ---- receiving
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- receiving -------------------------------------------------------------------------------- */
 
 static void on_piece(void *arg, const char *data, size_t len)
 {
@@ -442,8 +438,7 @@ void upstream_resume(struct upstream_call *call)
     set_clock(call);
 }
 
-/* ---- starting
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- starting --------------------------------------------------------------------------------- */
 
 struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
                                      const struct upstream_events *events, void *owner)

@@ -67,7 +67,7 @@ struct upstream_pool {
     struct resolver_client *resolver;
     struct http_limits limits;
     struct upstream_connection *idle;
-    size_t connections, calls;
+    size_t idle_count, connections, calls;
     struct event bury;
     struct upstream_connection *dead_connections;
     struct upstream_call *dead_calls;

@@ -70,6 +70,7 @@ static void unlink_idle(struct upstream_connection *connection)
     if (connection->next)
         connection->next->prev = connection->prev;
     connection->next = connection->prev = NULL;
+    pool->idle_count--;
 }
 
 void connection_close(struct upstream_connection *connection)
@@ -106,12 +107,14 @@ struct upstream_connection *pool_take(struct upstream_pool *pool, const struct c
     return NULL;
 }
 
-static size_t idle_count(const struct upstream_pool *pool, const char *url)
+static bool has_place(const struct upstream_pool *pool, const struct conf_upstream *upstream)
 {
+    if (pool->idle_count < upstream->keepalive)
+        return true; /* fewer in all than this one may have */
     size_t count = 0;
     for (const struct upstream_connection *connection = pool->idle; connection; connection = connection->next)
-        count += strcmp(connection->url, url) == 0;
-    return count;
+        count += strcmp(connection->url, upstream->url) == 0;
+    return count < upstream->keepalive;
 }
 
 void pool_give(struct upstream_connection *connection, const struct conf_upstream *upstream)
@@ -120,7 +123,7 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
     int64_t keep = upstream->keepalive_idle;
     if (connection->idle_ms >= 0 && connection->idle_ms < keep)
         keep = connection->idle_ms;
-    if (keep <= 0 || idle_count(pool, connection->url) >= upstream->keepalive) {
+    if (keep <= 0 || !has_place(pool, upstream)) {
         connection_close(connection);
         return;
     }
@@ -129,6 +132,7 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
     if (connection->next)
         connection->next->prev = connection;
     pool->idle = connection;
+    pool->idle_count++;
     connection_want_reading(connection, true);
     deadline_set(&connection->idle, monotonic_ms() + keep);
 }

@@ -48,8 +48,7 @@ void crash_point(const struct worker *worker, const char *name)
 #endif
 }
 
-/* ---- small tools
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- small tools ------------------------------------------------------------------------------ */
 
 /* xorshift128+: ids must differ, nobody has to be unable to guess them. */
 static uint64_t next_random(uint64_t state[2])
@@ -99,8 +98,7 @@ void worker_give_memory(struct worker *worker, uint64_t size)
     }
 }
 
-/* ---- configuration
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- configuration ---------------------------------------------------------------------------- */
 
 static struct worker_conf *worker_conf_new(struct conf *conf)
 {
@@ -146,8 +144,7 @@ static void reload(struct worker *worker, struct conf *conf)
     worker_conf_unref(worker, old);
 }
 
-/* ---- connections
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------ */
 
 static void adopt(struct worker *worker, int fd, const char *peer)
 {
@@ -181,8 +178,7 @@ static void drain_limit(struct worker *worker)
     }
 }
 
-/* ---- inbox
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- inbox ------------------------------------------------------------------------------------ */
 
 static void put(struct worker *worker, struct inbox_item *item)
 {
@@ -289,8 +285,7 @@ bool worker_is_idle(const struct worker *worker)
     return atomic_load(&worker->idle);
 }
 
-/* ---- the thread
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------- */
 
 static void *worker_main(void *arg)
 {
@@ -318,7 +313,6 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf)
     struct worker *worker = NEW(struct worker);
     struct event_config *config = must_allocate(event_config_new());
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
     worker->base = must_allocate(event_base_new_with_config(config));
     event_config_free(config);
     worker->shared = shared;

@@ -66,7 +66,7 @@ struct worker {
     uint64_t random[2];
     bool draining, stopping;
 
-    /* ---- inbox ---- */
+    /* ---- inbox ------------------------------------------------------------------------------------ */
     struct event *store_event, *inbox_event;
     int inbox_fd;
     pthread_mutex_t inbox_lock;
@@ -75,7 +75,7 @@ struct worker {
     pthread_t thread;
 };
 
-/* ---- control thread ---- */
+/* ---- control thread --------------------------------------------------------------------------- */
 struct worker *worker_new(struct worker_shared *shared, struct conf *conf); /* takes a reference; starts no thread */
 void worker_start(struct worker *worker);
 void worker_give(struct worker *worker, int fd, const char *peer);
@@ -87,7 +87,7 @@ bool worker_is_idle(const struct worker *worker);             /* the same, and e
 void worker_stop(struct worker *worker); /* nothing may run any more, or the limit has passed: joins the thread */
 void worker_free(struct worker *worker);
 
-/* ---- the worker's own thread ---- */
+/* ---- the worker's own thread ------------------------------------------------------------------ */
 bool worker_take_memory(struct worker *worker, uint64_t size); /* false: limits.buffer_memory is used up */
 void worker_give_memory(struct worker *worker, uint64_t size);
 struct worker_conf *worker_conf_ref(struct worker_conf *conf);

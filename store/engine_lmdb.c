@@ -49,7 +49,7 @@ static MDB_val text(const char *string)
     return (MDB_val){strlen(string), (void *)string};
 }
 
-/* ---- room ------------------------------------------------------------------------------------ */
+/* ---- room ------------------------------------------------------------------------------------- */
 
 static uint64_t high_water_mark(const struct lmdb *lmdb)
 {
@@ -100,7 +100,7 @@ static void measure_room(struct lmdb *lmdb)
     lmdb->engine.has_room = lmdb->used_pages < mark;
 }
 
-/* ---- transactions ---------------------------------------------------------------------------- */
+/* ---- transactions ----------------------------------------------------------------------------- */
 
 static enum engine_error begin(struct engine *engine)
 {
@@ -199,7 +199,7 @@ static enum engine_error maintain(struct engine *engine)
     return lmdb->config.strict ? ENGINE_OK : lmdb_error(mdb_env_sync(lmdb->env, 1));
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------- */
 
 /* A file that is shorter than its last page is whole only if what is missing is free; else reading it would be a
  * SIGBUS. The file is made as long as it claims to be while the free pages are looked through: what is missing then

@@ -4,7 +4,7 @@
  * The trees (keys sort as bytes, numbers are big-endian):
  *
  *     index         prefix16 0 identity16              seq8          the only two that are written at a random place;
- *                   prefix16 1 content16 seq8          identity16    neighbours, so that one leaf takes both
+ *                   prefix16 1 content16 seq8          nothing       neighbours, so that one leaf takes both
  *     reservations  seq8                               record_write_reservation
  *     outcomes      seq8                               record_write_outcome, a small response included
  *     pieces        seq8 number4                       at most PIECE_LEN bytes of a larger response

@@ -22,7 +22,7 @@
 
 enum { KIND_ID = 0, KIND_CONTENT = 1 };
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- entries ---------------------------------------------------------------------------------- */
 
 static int get(struct lmdb *lmdb, MDB_txn *txn, enum tree tree, const void *key, size_t key_len, MDB_val *out)
 {
@@ -52,7 +52,7 @@ static int drop(struct lmdb *lmdb, enum tree tree, const void *key, size_t key_l
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------- */
 
 struct seq_key {
     uint8_t bytes[8];
@@ -93,7 +93,7 @@ static void write_piece_key(uint8_t *key, uint64_t seq, uint32_t number)
         key[8 + i] = (uint8_t)number;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------- */
 
 static enum engine_error load_opening(struct lmdb *lmdb, MDB_txn *txn, struct record *out)
 {
@@ -259,7 +259,7 @@ enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, co
     return error;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------- */
 
 /* The entries by which a record that has ended is counted and swept. */
 static int put_traces(struct lmdb *lmdb, uint64_t seq, const struct record_outcome *outcome)
@@ -346,7 +346,7 @@ static int put_index(struct lmdb *lmdb, uint64_t seq, const struct record_reserv
     write_id_key(id_key, &reservation->id);
     write_content_key(content_key, &reservation->id, reservation->content, seq);
     int rc = put(lmdb, TREE_INDEX, id_key, sizeof id_key, value.bytes, sizeof value.bytes);
-    return rc ? rc : put(lmdb, TREE_INDEX, content_key, sizeof content_key, reservation->id.bytes + HALF, HALF);
+    return rc ? rc : put(lmdb, TREE_INDEX, content_key, sizeof content_key, "", 0);
 }
 
 /* The id's entry goes only if it still is this record's: an expired one may have been replaced. */
@@ -465,7 +465,7 @@ enum engine_error lmdb_erase(struct engine *engine, const struct record *record)
     return lmdb_error(rc);
 }
 
-/* ---- sweeping -------------------------------------------------------------------------------- */
+/* ---- sweeping --------------------------------------------------------------------------------- */
 
 /* The oldest entry of a tree of times; false if there is none (or it cannot be read: then nothing is due). */
 static bool oldest(struct lmdb *lmdb, MDB_txn *txn, enum tree tree, int64_t *time_ms, uint64_t *seq)
@@ -529,7 +529,7 @@ bool lmdb_is_due(struct engine *engine, int64_t now_ms)
     return due;
 }
 
-/* ---- the start, and scopes ------------------------------------------------------------------- */
+/* ---- the start, and scopes -------------------------------------------------------------------- */
 
 enum engine_error lmdb_first_open(struct engine *engine, struct record *out, bool *found, char *scope_name)
 {

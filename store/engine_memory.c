@@ -78,7 +78,7 @@ static uint64_t size_of(const struct node *node)
     return NODE_SIZE + (node->response ? node->response->len : 0);
 }
 
-/* ---- undo ------------------------------------------------------------------------------------ */
+/* ---- undo ------------------------------------------------------------------------------------- */
 
 static void link_node(struct memory *memory, struct node *node)
 {
@@ -160,7 +160,7 @@ static void end_transaction(struct memory *memory, bool counts)
     pthread_mutex_unlock(&memory->lock);
 }
 
-/* ---- transactions ---------------------------------------------------------------------------- */
+/* ---- transactions ----------------------------------------------------------------------------- */
 
 static bool strike(struct memory *memory, enum engine_memory_fault fault)
 {
@@ -221,7 +221,7 @@ void engine_memory_inject(struct engine *engine, enum engine_memory_fault fault,
     pthread_mutex_unlock(&memory->lock);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------ */
 
 static enum engine_error find(struct engine *engine, const struct store_id *id, struct record *out, bool *found)
 {
@@ -420,7 +420,7 @@ static enum engine_error put_scope(struct engine *engine, const char *name, cons
     return ENGINE_OK;
 }
 
-/* ---- around them ----------------------------------------------------------------------------- */
+/* ---- around them ------------------------------------------------------------------------------ */
 
 static void count(struct memory *memory, struct engine_status *out)
 {

@@ -71,7 +71,7 @@ int64_t store_now_ms(const struct store_handle *handle)
     return store_clock_now_ms(&handle->store->clock);
 }
 
-/* ---- there ----------------------------------------------------------------------------------- */
+/* ---- there ------------------------------------------------------------------------------------ */
 
 void store_submit(struct store_handle *handle, struct store_op *op)
 {
@@ -120,7 +120,7 @@ void store_cancel(struct store_handle *handle, struct store_op *op)
     pthread_mutex_unlock(&store->queue_lock);
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- back ------------------------------------------------------------------------------------- */
 
 static void ring(struct store_handle *handle)
 {
@@ -210,7 +210,7 @@ void store_handle_deliver(struct store_handle *handle)
     }
 }
 
-/* ---- look-ups -------------------------------------------------------------------------------- */
+/* ---- look-ups --------------------------------------------------------------------------------- */
 
 static void note_look_up(struct store *store, bool failed)
 {

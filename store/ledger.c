@@ -29,7 +29,7 @@ static enum store_state state_of(const struct record *record)
     return record->open ? STORE_IN_PROGRESS : record->outcome.state;
 }
 
-/* ---- verdicts -------------------------------------------------------------------------------- */
+/* ---- verdicts --------------------------------------------------------------------------------- */
 
 static void tell_outcome(struct store_result *result, const struct record_outcome *outcome)
 {
@@ -95,7 +95,7 @@ static struct ledger_verdict restore(const struct record *record)
     return verdict;
 }
 
-/* ---- records that have to be put right first ------------------------------------------------- */
+/* ---- records that have to be put right first -------------------------------------------------- */
 
 /* Nobody follows its execution any more. What an earlier execution answered stays with it. */
 static struct ledger_verdict lose(const struct ledger_input *input)
@@ -136,7 +136,7 @@ static bool needs_repair(const struct ledger_input *input, struct ledger_verdict
     return false;
 }
 
-/* ---- RESERVE --------------------------------------------------------------------------------- */
+/* ---- RESERVE ---------------------------------------------------------------------------------- */
 
 static struct ledger_verdict grant(const struct ledger_input *input, enum ledger_step step)
 {
@@ -183,7 +183,7 @@ static struct ledger_verdict reserve(const struct ledger_input *input, const str
     return verdict;
 }
 
-/* ---- the owner's verbs ----------------------------------------------------------------------- */
+/* ---- the owner's verbs ------------------------------------------------------------------------ */
 
 /* What all endings of an execution have in common. */
 static struct record_outcome ending(const struct ledger_input *input, const struct store_op *op, enum store_state state)
@@ -286,7 +286,7 @@ static struct ledger_verdict end_execution(const struct ledger_input *input, con
     return verdict;
 }
 
-/* ---- a person's verbs ------------------------------------------------------------------------ */
+/* ---- a person's verbs ------------------------------------------------------------------------- */
 
 static struct ledger_verdict resolve(const struct ledger_input *input, const struct store_op *op)
 {

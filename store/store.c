@@ -37,7 +37,7 @@ void store_crash_point(struct store *store, const char *step)
 }
 #endif
 
-/* ---- recovery ------------------------------------------------------------------------------------ */
+/* ---- recovery --------------------------------------------------------------------------------- */
 
 /* One record of an earlier process. */
 static enum engine_error recover_one(struct store *store, const struct record *record, const char *scope_name)
@@ -107,7 +107,7 @@ static bool recover(struct store *store, char *error_text, size_t error_size)
     return true;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------- */
 
 static char *copy(const char *string)
 {
@@ -241,7 +241,7 @@ bool store_close(struct store *store, int64_t timeout_ms)
     return written;
 }
 
-/* ---- control threads ---------------------------------------------------------------------------------- */
+/* ---- control threads -------------------------------------------------------------------------- */
 
 void store_status(struct store *store, struct store_status *out)
 {
@@ -321,7 +321,7 @@ bool store_declare_scope(struct store *store, const char *scope_name, const uint
     return declaration.same;
 }
 
-/* ---- for tests ---------------------------------------------------------------------------------------- */
+/* ---- for tests -------------------------------------------------------------------------------- */
 
 struct engine *store_engine_of(struct store *store)
 {

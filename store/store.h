@@ -34,7 +34,7 @@
 struct store;
 struct store_handle;
 
-/* ---- reference-counted immutable bytes (a recorded response) --------------------------------- */
+/* ---- reference-counted immutable bytes (a recorded response) ---------------------------------- */
 
 struct store_bytes {
     atomic_uint refs;
@@ -46,7 +46,7 @@ struct store_bytes *store_bytes_new(size_t len); /* refs = 1, contents undefined
 struct store_bytes *store_bytes_ref(struct store_bytes *bytes);
 void store_bytes_unref(struct store_bytes *bytes); /* NULL is fine */
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------ */
 
 #define STORE_ID_LEN   32
 #define STORE_HASH_LEN 32
@@ -87,7 +87,7 @@ struct store_about {
     enum store_key_source key_source;
 };
 
-/* ---- ops ------------------------------------------------------------------------------------- */
+/* ---- ops -------------------------------------------------------------------------------------- */
 
 enum store_verb {
     STORE_RESERVE,  /* may I execute this action? */
@@ -146,7 +146,7 @@ struct store_op;
 typedef void store_op_cb(struct store_op *op);
 
 struct store_op {
-    /* ---- set by the asker before store_submit() -------------------------------------------------- */
+    /* ---- set by the asker before store_submit() --------------------------------------------------- */
     enum store_verb verb;
     struct store_id id;
     store_op_cb *done;   /* required: op->result is filled; runs once, on the handle's thread */
@@ -177,10 +177,10 @@ struct store_op {
     enum store_state to_state;
     const char *decision;
 
-    /* ---- filled by the store --------------------------------------------------------------------- */
+    /* ---- filled by the store ---------------------------------------------------------------------- */
     struct store_result result;
 
-    /* ---- private to the store -------------------------------------------------------------------- */
+    /* ---- private to the store --------------------------------------------------------------------- */
     struct store_handle *handle;
     struct store_op *queue_next;                /* submission queue, then what the writer has not decided yet */
     struct store_op *line_next, *line_prev;     /* the line of those who wait for one action */
@@ -192,7 +192,7 @@ struct store_op {
     atomic_bool cancelled;
 };
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ---------------------------------------------------------------------- */
 
 enum store_log_level { STORE_LOG_ERROR, STORE_LOG_WARNING, STORE_LOG_INFO, STORE_LOG_DEBUG };
 
@@ -217,7 +217,7 @@ struct store *store_open(const struct store_config *config, char *error, size_t 
  * process is about to end. */
 bool store_close(struct store *store, int64_t timeout_ms);
 
-/* ---- a worker's side ------------------------------------------------------------------------- */
+/* ---- a worker's side -------------------------------------------------------------------------- */
 
 struct store_handle *store_handle_open(struct store *store);
 void store_handle_close(struct store_handle *handle); /* no op of it may be out */
@@ -234,7 +234,7 @@ void store_submit(struct store_handle *handle, struct store_op *op);
 void store_cancel(struct store_handle *handle, struct store_op *op);
 void store_no_grant(struct store_op *op, bool no_grant);
 
-/* ---- control side (blocking) ----------------------------------------------------------------- */
+/* ---- control side (blocking) ------------------------------------------------------------------ */
 
 struct store_status {
     bool failing;             /* commits or look-ups fail now */

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------- */
 
 struct store_result failed_result(enum engine_error error)
 {
@@ -40,7 +40,7 @@ void answer_line(struct store *store, struct action *action, struct store_result
     }
 }
 
-/* ---- from memory ----------------------------------------------------------------------------- */
+/* ---- from memory ------------------------------------------------------------------------------ */
 
 /* The record as it will be when the kept ending is written. False: there will be none. */
 static bool with_kept(const struct store *store, const struct action *action, struct record *record)
@@ -330,7 +330,6 @@ enum engine_error task_run(struct store *store, struct task *task)
     /* What an earlier try left may stand, but its commit was reported as failed: only a commit that succeeds makes it
      * durable. */
     store->writer.wrote |= task->ambiguous || task->own;
-    task->owns = task->op->token == action->token && (task->own || action->token != 0);
     if (action->kept && !task->own) {
         enum engine_error error = write_kept(store, task);
         if (error != ENGINE_OK)
@@ -345,7 +344,7 @@ enum engine_error task_run(struct store *store, struct task *task)
     return ask(store, task, task->op, task->token, &task->decision);
 }
 
-/* ---- after it ---------------------------------------------------------------------------------- */
+/* ---- after it --------------------------------------------------------------------------------- */
 
 static void hold(struct writer *writer, struct action *action, const struct store_op *op,
                  const struct decision *decision)
@@ -519,7 +518,7 @@ void task_reset(struct task *task)
         }
 }
 
-/* ---- when it could not be written --------------------------------------------------------------- */
+/* ---- when it could not be written ------------------------------------------------------------- */
 
 /* An ending that the store keeps: those who waited are told from memory, but nobody can execute next. */
 static void keep_ending(struct store *store, struct task *task, const struct store_result *failed)

@@ -23,7 +23,7 @@
 #define KEPT_MAX          10000 /* beyond, while commits fail, new reservations are refused without a try */
 #define SWEEP_WITH_GROUP  16    /* and two for each op: sweeping keeps pace without making a group slow */
 
-/* ---- what is to do ----------------------------------------------------------------------------- */
+/* ---- what is to do ---------------------------------------------------------------------------- */
 
 void writer_wake(struct store *store)
 {
@@ -129,12 +129,15 @@ static void run_controls(struct store *store)
     }
 }
 
-/* ---- making a group ------------------------------------------------------------------------------ */
+/* ---- making a group --------------------------------------------------------------------------- */
 
 static struct task *add_task(struct writer *writer, struct action *action, struct store_op *op)
 {
     struct task *task = &writer->tasks[writer->task_count++];
-    *task = (struct task){.op = op, .action = action, .own = op == action->kept};
+    bool own = op == action->kept;
+    /* Known before any try, because the first may fail before the op is even looked at. */
+    bool owns = op->token == action->token && (own || action->token != 0);
+    *task = (struct task){.op = op, .action = action, .own = own, .owns = owns};
     action->busy = true;
     writer->group_bytes += op->response ? op->response->len : 0;
     return task;
@@ -203,7 +206,7 @@ static void form_kept_group(struct writer *writer)
             add_task(writer, action, action->kept);
 }
 
-/* ---- transactions -------------------------------------------------------------------------------- */
+/* ---- transactions ----------------------------------------------------------------------------- */
 
 static void set_failing(struct store *store, bool failing)
 {
@@ -342,7 +345,7 @@ static void update_status(struct store *store)
     pthread_mutex_unlock(&store->status_lock);
 }
 
-/* ---- running a group ----------------------------------------------------------------------------- */
+/* ---- running a group -------------------------------------------------------------------------- */
 
 /* One transaction for `count` tasks. On error nothing of them counts. */
 static enum engine_error run_tasks(struct store *store, struct task *tasks, unsigned count, bool with_sweep)
@@ -444,7 +447,7 @@ static void run_group(struct store *store)
     update_status(store);
 }
 
-/* ---- the rest of a turn ----------------------------------------------------------------------------- */
+/* ---- the rest of a turn ----------------------------------------------------------------------- */
 
 /* A transaction of its own for sweeping; if there is no room for so much, for less of it the next time. */
 static void sweep_alone(struct store *store)

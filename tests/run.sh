@@ -4,8 +4,8 @@
 #     sh tests/run.sh          under eight minutes on two cores: this is what CI runs
 #     sh tests/run.sh --all    longer: 2 000 kills, 30 s for each fuzz target, everything end to end under ASan, the benchmark once
 #
-# The order: while tests wait for sockets and disks, the next presets are built behind them, and the targets are fuzzed
-# behind the kills. What is printed for a part that failed is its output; all of it is under build/logs.
+# The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them, and the
+# targets are fuzzed behind the kills. What is printed for a part that failed is its output; all of it is under build/logs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/support/packages.sh
@@ -91,7 +91,7 @@ collect() { # JOB LOG
         f=$((${f:-0} + 1))
         echo "(exit status $status)" >>"$2"
     fi
-    [ "$f" = 0 ] || tail -200 "$2" | sed 's/^/   /'
+    [ "$f" = 0 ] || grep -vxE '[0-9]+ passed, [0-9]+ failed' "$2" | tail -200 | sed 's/^/   /'
     count "$p" "$f"
 }
 
@@ -194,9 +194,13 @@ start "$logs/builder.log" nice -n 5 sh tests/support/build_presets.sh "$logs" $p
 builder=$job
 
 run_py=tests/e2e/run.py
-counted "house rules" sh tests/support/house_rules.sh
+rules_log=$(log_name "house rules")
+start "$rules_log" nice -n 5 sh tests/support/house_rules.sh
+rules_job=$job
 criterion "unit and store tests" build/dev
 counted "end to end" python3 $run_py --einmal build/dev/einmal --jobs 4 --set all
+heading "house rules: includes, sizes, format"
+collect "$rules_job" "$rules_log"
 
 if built asan; then
     mkdir "$logs/asan"

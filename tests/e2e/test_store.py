@@ -374,6 +374,48 @@ def foreign_writer(t):
     writer.close()
 
 
+@test("the end of a streamed answer is held until its outcome is durable, the rest passes at once", "asan")
+def end_is_held(t):
+    t.einmal(store={"timeout": "8s"})
+    t.fresh(t.ask(key="first"))
+    writer = ForeignWriter(t, t.proxy.store)
+    rows = {"length": b"0123456789", "chunked": b"0123456789", "close": b"0123456789"}
+    for framing, body in rows.items():
+        gate = threading.Event()
+        t.api.on(Reply(200, [], [body[:5], gate, body[5:]], framing=framing), key=framing, times=1)
+        client = t.client().post(key=framing)
+        while body[:5] not in client.buffer:
+            t.check(client.receive(), "the beginning passes")
+        writer.begin()
+        gate.set()
+        wanted = body[5:-1] if framing == "length" else body[5:]
+        while wanted not in client.buffer:
+            t.check(client.receive(), framing + ": all but the end passes while the store is held")
+        seen = len(client.buffer)
+        client.sock.settimeout(0.4)
+        try:
+            client.receive()
+        except TimeoutError:
+            pass
+        t.check(len(client.buffer) == seen and not client.ended, framing + ": the end waits for the commit", client.buffer)
+        writer.end()
+        client.sock.settimeout(10 * t.slow)
+        answer = client.read()
+        t.equal(answer.body, body, framing + ": whole")
+        t.replay(t.ask(key=framing), answer)
+    # A short answer, whole in its first read, is not begun before it is durable.
+    gate = threading.Event()
+    t.api.on(Reply(delay=gate), key="short", times=1)
+    client = t.client().post(key="short")
+    t.check(t.api.wait_count(1, key="short"), "reaches the API")
+    writer.begin()
+    gate.set()
+    t.check(client.waits(0.4), "nothing before the commit")
+    writer.end()
+    t.fresh(client.read())
+    writer.close()
+
+
 def trace(t):
     """strace on the running einmal; the lines it saw when it is stopped."""
     if not shutil.which("strace"):

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- the header ---- */
+/* ---- the header ------------------------------------------------------------------------------- */
 
 static void check_quoted(const char *key, size_t len)
 {
@@ -47,7 +47,7 @@ static void check_parse(struct span value)
     }
 }
 
-/* ---- the action ---- */
+/* ---- the action ------------------------------------------------------------------------------- */
 
 #define TEXT(literal) ((char[]){literal})
 #define LIST(...)                                                                                               \
@@ -112,7 +112,7 @@ static void check_route(const struct conf_route *route, struct key_request *requ
     assert(answer == KEY_HAVE && memcmp(first.id, second.id, 16) == 0);
 }
 
-/* ---- the input ---- */
+/* ---- the input -------------------------------------------------------------------------------- */
 
 static struct span take_line(struct span *rest)
 {

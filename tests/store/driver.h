@@ -108,7 +108,7 @@ static inline bool driver_stop(struct driver *driver)
     return written;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------------- */
 
 static inline void driver_done(struct store_op *op)
 {
@@ -166,7 +166,7 @@ static inline const struct store_result *ask_now(struct driver *driver, struct a
     return answered(driver, asked);
 }
 
-/* ---- ops ----------------------------------------------------------------------------------------- */
+/* ---- ops -------------------------------------------------------------------------------------- */
 
 /* key and identity fill the two halves of the id. */
 static inline struct store_id id_of(unsigned key, unsigned identity)

@@ -8,7 +8,7 @@
 
 #define KEY 7
 
-/* ---- the plain life --------------------------------------------------------------------------------- */
+/* ---- the plain life --------------------------------------------------------------------------- */
 
 static void completes_and_replays(struct fixture *fixture)
 {
@@ -134,7 +134,7 @@ static void answers_many_at_once(struct fixture *fixture)
     free(asked);
 }
 
-/* ---- the line ---------------------------------------------------------------------------------------- */
+/* ---- the line --------------------------------------------------------------------------------- */
 
 #define WAITERS 20
 
@@ -386,7 +386,7 @@ static void cancel_races(struct fixture *fixture)
     CHECK_EQUAL(status.in_progress, 0);
 }
 
-/* ---- unknown ------------------------------------------------------------------------------------------- */
+/* ---- unknown ---------------------------------------------------------------------------------- */
 
 static struct asked retry_op(unsigned key)
 {
@@ -547,7 +547,7 @@ static void unknown_is_handed_on_to_who_retries(struct fixture *fixture)
     CHECK_EQUAL(answered(driver, &last)->answer, STORE_ENDED, "unsent twice");
 }
 
-/* ---- tokens and persons ---------------------------------------------------------------------------------- */
+/* ---- tokens and persons ----------------------------------------------------------------------- */
 
 static void late_owners_are_fenced_out(struct fixture *fixture)
 {
@@ -609,7 +609,7 @@ static void a_person_forgets(struct fixture *fixture)
     CHECK_EQUAL(tell(driver, reserve_op(KEY, 2)).answer, STORE_GRANTED, "the key is free, for any content");
 }
 
-/* ---- identities -------------------------------------------------------------------------------------------- */
+/* ---- identities ------------------------------------------------------------------------------- */
 
 static struct asked identity_op(unsigned identity, unsigned content, bool reject)
 {
@@ -659,7 +659,7 @@ static void identities_in_one_burst(struct fixture *fixture)
     CHECK_EQUAL(grants, 1, "other identities are looked for in the same transaction");
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------- */
 
 static void expired_is_absent_and_swept(struct fixture *fixture)
 {
@@ -712,7 +712,7 @@ static void unknown_expires_too(struct fixture *fixture)
     CHECK_EQUAL(tell(driver, reserve_op(KEY, 3)).answer, STORE_GRANTED, "put back, it had expired");
 }
 
-/* ---- room, scopes, the end --------------------------------------------------------------------------------------- */
+/* ---- room, scopes, the end -------------------------------------------------------------------- */
 
 static void small_store(struct store_config *config)
 {

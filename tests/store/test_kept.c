@@ -266,6 +266,13 @@ static void the_engine_is_reopened(struct fixture *fixture)
     CHECK_EQUAL(tell(driver, op).answer, STORE_FAILED);
     inject(fixture, ENGINE_MEMORY_SOUND, 0);
     CHECK_EQUAL(until_written(fixture, op).answer, STORE_REPLAY, "the store comes back by itself");
+    uint64_t late = granted(driver, 9, 1);
+    inject(fixture, ENGINE_MEMORY_BEGIN_FAILS, LONG);
+    CHECK_EQUAL(tell_with(driver, ending_op(STORE_COMPLETE, 9, late, 0), 10, 1).answer, STORE_FAILED);
+    CHECK_EQUAL(tell(driver, reserve_op(9, 1)).answer, STORE_REPLAY,
+                "an ending that never got to a transaction is kept too");
+    inject(fixture, ENGINE_MEMORY_SOUND, 0);
+    CHECK_EQUAL(until_written(fixture, reserve_op(9, 1)).answer, STORE_REPLAY);
     struct store_status status;
     for (unsigned i = 0; i < 100; i++) {
         store_status(driver->store, &status);

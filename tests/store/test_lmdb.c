@@ -30,7 +30,7 @@ static void expect_refusal(struct fixture *fixture, const char *text)
     cr_assert(strstr(error, fixture->driver.config.path), "%s: \"%s\" does not name the path", fixture->name, error);
 }
 
-/* ---- outliving ------------------------------------------------------------------------------------------ */
+/* ---- outliving -------------------------------------------------------------------------------- */
 
 static void records_survive(struct fixture *fixture)
 {
@@ -165,7 +165,7 @@ static void what_was_answered_survives_kill(struct fixture *fixture)
     }
 }
 
-/* ---- unfit ------------------------------------------------------------------------------------------------ */
+/* ---- unfit ------------------------------------------------------------------------------------ */
 
 static void only_one_at_a_time(struct fixture *fixture)
 {

@@ -70,7 +70,7 @@ static struct expected of_record(enum store_answer answer, const struct model *m
     return (struct expected){answer, model->has_response, model->len, model->seed, model->reason, model->executions};
 }
 
-/* ---- what the contract says ----------------------------------------------------------------------------------- */
+/* ---- what the contract says ------------------------------------------------------------------- */
 
 static struct expected model_reserve(struct world *world, unsigned key, unsigned identity, const struct store_op *op)
 {
@@ -164,7 +164,7 @@ static struct expected model_person(struct world *world, struct model *model, co
     return (struct expected){.answer = STORE_DONE};
 }
 
-/* ---- asking all three -------------------------------------------------------------------------------------------- */
+/* ---- asking all three ------------------------------------------------------------------------- */
 
 static size_t random_length(struct world *world)
 {

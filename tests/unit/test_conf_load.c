@@ -209,7 +209,7 @@ Test(conf_load, statuses)
     }
 }
 
-/* ---- the files that come with the program ---- */
+/* ---- the files that come with the program ----------------------------------------------------- */
 
 static struct conf *load_file(const char *name, const struct conf_overrides *overrides, char **messages)
 {
@@ -281,7 +281,7 @@ Test(conf_load, the_table_in_the_readme_is_that_of_the_schema)
     free(readme), free(table);
 }
 
-/* ---- flags ---- */
+/* ---- flags ------------------------------------------------------------------------------------ */
 
 static char *load_with(const struct conf_overrides *overrides, struct conf **conf)
 {
@@ -428,7 +428,7 @@ Test(conf_load, what_is_named_must_be_there)
     }
 }
 
-/* ---- reload ---- */
+/* ---- reload ----------------------------------------------------------------------------------- */
 
 Test(conf_load, what_cannot_change_while_running_is_named)
 {
@@ -491,7 +491,7 @@ Test(conf_load, references)
     conf_unref(NULL);
 }
 
-/* ---- digest ---- */
+/* ---- digest ----------------------------------------------------------------------------------- */
 
 static void digest_of(const char *settings, uint8_t digest[32])
 {

@@ -78,7 +78,7 @@ Test(headers, rules)
                      header_rules(span_of(rows[i].name)));
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 #define GET          "GET / HTTP/1.1\r\nHost: h\r\n"
 #define AT_API       "GET / HTTP/1.1\r\nHost: h\r\n"
@@ -324,7 +324,7 @@ Test(headers, request_id_valid)
     cr_expect(!request_id_valid((struct span){longest, 129}));
 }
 
-/* ---- responses --------------------------------------------------------------------------------------------------- */
+/* ---- responses -------------------------------------------------------------------------------- */
 
 Test(headers, what_of_a_response_is_end_to_end)
 {

@@ -189,8 +189,7 @@ Test(http, as_many_fields_as_may_be_configured)
     http_parser_free(parser);
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 Test(http, targets)
 {
@@ -390,8 +389,7 @@ Test(http, expectations)
     }
 }
 
-/* ---- the connection after a message
- * -------------------------------------------------------------------------------------- */
+/* ---- the connection after a message ----------------------------------------------------------- */
 
 Test(http, connection_fields)
 {
@@ -534,8 +532,7 @@ Test(http, head_is_remembered_over_informational_answers)
     http_parser_free(parser);
 }
 
-/* ---- bodies
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ----------------------------------------------------------------------------------- */
 
 #define CHUNKED_POST "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -684,8 +681,7 @@ Test(http, trailers_change_nothing)
     parsed_free(&parsed);
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------------- */
 
 Test(http, a_lone_blank_line_is_no_start)
 {

@@ -231,7 +231,7 @@ Test(json, bounds_nesting)
     cr_assert_not(valid_nested(1000000, "[", "]"), "a million: refused, not a stack overflow");
 }
 
-/* ---- pointers ---- */
+/* ---- pointers --------------------------------------------------------------------------------- */
 
 static const char store_text[] = "{\"list\": [\"x\", {\"id\": 7}, [], \"last\"], \"\": \"empty name\", \"a/b\": 1, "
                                  "\"m~n\": 2, \"~1\": 3, \"c%d\": 4, \"q\\\"r\": 5, \" \": 6, \"0\": \"zero\", "
@@ -328,7 +328,7 @@ Test(json, knows_the_syntax_of_pointers)
         cr_assert_eq(json_pointer_valid(rows[i].pointer), rows[i].valid, "\"%s\"", rows[i].pointer);
 }
 
-/* ---- canonical form ---- */
+/* ---- canonical form --------------------------------------------------------------------------- */
 
 struct canonical_row {
     const char *text, *canonical, *why;
@@ -413,7 +413,7 @@ Test(json, has_one_canonical_form)
         check_canonical(&canonical_rows[i]);
 }
 
-/* ---- hostile sizes ---- */
+/* ---- hostile sizes ---------------------------------------------------------------------------- */
 
 static double seconds(void)
 {

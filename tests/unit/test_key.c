@@ -19,7 +19,7 @@
 #define LONG_250 LONG_50 LONG_50 LONG_50 LONG_50 LONG_50
 #define LONG_512 LONG_250 LONG_250 "xxxxxxxxxxxx"
 
-/* ---- which alternative ---- */
+/* ---- which alternative ------------------------------------------------------------------------ */
 
 struct choice_row {
     const char *name;
@@ -234,7 +234,7 @@ Test(key, takes_the_first_alternative_that_yields_one)
     }
 }
 
-/* ---- what a component says ---- */
+/* ---- what a component says -------------------------------------------------------------------- */
 
 struct component_row {
     const char *component;
@@ -335,7 +335,7 @@ Test(key, derives_only_from_what_says_something)
     }
 }
 
-/* ---- one action or two ---- */
+/* ---- one action or two ------------------------------------------------------------------------ */
 
 enum {               /* what of two namings is equal */
        KEY = 1 << 0, /* the first half of the id: scope name and key */
@@ -831,7 +831,7 @@ Test(key, binds_content)
     CHECK_PAIRS(content_pairs);
 }
 
-/* ---- what else is told ---- */
+/* ---- what else is told ------------------------------------------------------------------------ */
 
 Test(key, tells_who_asks)
 {
@@ -890,7 +890,7 @@ Test(key, names_the_task)
     }
 }
 
-/* ---- the form on disk ---- */
+/* ---- the form on disk ------------------------------------------------------------------------- */
 
 struct golden_row {
     const char *name;

@@ -87,7 +87,7 @@ Test(route, brings_hosts_to_one_form)
         check_normal(host_normalise, &host_rows[i]);
 }
 
-/* ---- matching ---------------------------------------------------------------------------------------------------- */
+/* ---- matching --------------------------------------------------------------------------------- */
 
 static char *post_patch[] = {(char[]){"POST"}, (char[]){"PATCH"}, NULL};
 static struct conf_upstream upstreams[3];
