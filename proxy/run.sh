@@ -66,8 +66,7 @@ wait_for() { # HOST:PORT PID WHAT
     done
 }
 
-need_build
-need curl
+need_build curl
 must_be_free "$listen" "EINMAL_LISTEN=127.0.0.1:PORT"
 [ -n "$upstream" ] || must_be_free "$api" "LEGACY_API_PORT=PORT"
 mkdir -p build

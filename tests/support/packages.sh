@@ -50,15 +50,23 @@ want() {
     install_packages $absent || echo "not installed: $absent"
 }
 
-# What einmal is built with. llhttp: a library where Debian has one (trixie), else its C sources (bookworm).
-need_build() {
+# llhttp is a library where Debian has one (trixie), else C sources (bookworm).
+llhttp_package() {
+    for package in libllhttp-dev node-llhttp; do
+        [ -z "$(missing $package)" ] && echo $package && return
+    done
+    apt-cache show node-llhttp >/dev/null 2>&1 || as_root apt-get update >/dev/null 2>&1 # a new machine knows no package yet
     if apt-cache show libllhttp-dev >/dev/null 2>&1; then
-        llhttp=libllhttp-dev
+        echo libllhttp-dev
     else
-        llhttp=node-llhttp
+        echo node-llhttp
     fi
+}
+
+# need_build [PACKAGE…]: what einmal is built with, and these.
+need_build() {
     need gcc libc6-dev cmake ninja-build pkg-config ca-certificates \
-        libevent-dev liblmdb-dev libssl-dev libyaml-dev "$llhttp"
+        libevent-dev liblmdb-dev libssl-dev libyaml-dev "$(llhttp_package)" "$@"
 }
 
 # configure_and_build PRESET LOG [TARGET…]
