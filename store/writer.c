@@ -247,10 +247,12 @@ enum engine_error writer_begin(struct store *store)
     store->writer.wrote = false;
     if (error == ENGINE_OK || boot_time_ms() < store->writer.reopen_at_ms)
         return error;
-    store->writer.reopen_at_ms = boot_time_ms() + FIRST_RETRY_MS;
-    if (reopen(store) != ENGINE_OK)
-        return ENGINE_IO;
-    return store->engine->operations->begin(store->engine);
+    error = reopen(store);
+    if (error == ENGINE_OK)
+        error = store->engine->operations->begin(store->engine);
+    if (error != ENGINE_OK)
+        store->writer.reopen_at_ms = boot_time_ms() + FIRST_RETRY_MS;
+    return error;
 }
 
 static unsigned power_of_two(uint64_t value, unsigned buckets)
