@@ -235,9 +235,10 @@ static enum engine_error reopen(struct store *store)
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_unlock(&handle->look_up_lock);
     pthread_mutex_unlock(&store->handles_lock);
-    store_say(store, error == ENGINE_OK ? STORE_LOG_WARNING : STORE_LOG_ERROR,
-              error == ENGINE_OK ? "the store's engine refused to work and was reopened"
-                                 : "the store's engine refuses to work and cannot be reopened");
+    if (!store->writer.failing) /* else it has been said */
+        store_say(store, error == ENGINE_OK ? STORE_LOG_WARNING : STORE_LOG_ERROR,
+                  error == ENGINE_OK ? "the store's engine refused to work and was reopened"
+                                     : "the store's engine refuses to work and cannot be reopened");
     return error;
 }
 

@@ -20,7 +20,9 @@
  * nothing is written. Only a file called data.mdb is touched. A test program may include this file instead and call
  * lmdb_fault_set().
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
