@@ -1,51 +1,82 @@
 /*
- * client.c - the downstream connection.
+ * client.c - the life of a downstream connection.
  *
- * READING. Bytes are read onto the stack and judged there; only what cannot be used yet (half a head, pipelined
- * requests, a body that is paused) is copied into `input`. So a connection between two requests owns no buffer.
- * process() is the one loop over bytes; it never runs inside itself: what a callback makes possible (the next pipelined
- * request, a resumed body) is found by the loop that is already running, or by `later`, which runs from the event loop.
+ * READING (client_read.c). Bytes are read onto the stack and judged there; only what cannot be used yet (half a head,
+ * pipelined requests, a body that is paused) is copied into `input`. So a connection between two requests owns no
+ * buffer. WRITING (client_write.c). Written first, waited for only when the socket is full.
+ *
+ * ENDING. One door out: client_die(). An answer that is complete leaves by FIN, and what the peer still sends is read
+ * and thrown away for a while (lingering), because closing over unread bytes would make the kernel send a reset that
+ * eats the answer (RFC 9112 §9.6). Memory is given back from the loop: whoever is up the stack still holds it.
  *
  * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish() or client_abort() it never is again
- * for that request.
+ * for that request. Left out: noticing a reset while reading stands still (buffer full, or the body paused): the next
+ * read or write tells.
  */
 #include "proxy/client_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
 
+#define LINGER_QUIET_MS 2000        /* after the last byte that came */
+#define LINGER_MAX_MS   30000       /* in all */
+#define LINGER_BYTES    (64u << 20) /* thrown away at most */
 #define RATE_PER_SECOND 1024
+#define OUTPUT_KEPT     1024 /* bytes of memory that an idle connection keeps: an ordinary head fits */
 
-static void on_readable(evutil_socket_t fd, short what, void *arg);
-static void on_writable(evutil_socket_t fd, short what, void *arg);
+/* ---- death ------------------------------------------------------------------------------------ */
 
-/* ---- reading on and off ----------------------------------------------------------------------- */
-
-static size_t input_limit(const struct client *client)
-{
-    return CLIENT_INPUT_SIZE + client->settings->limits.header_bytes;
-}
-
-void client_want_reading(struct client *client, bool wanted)
-{
-    if (wanted == client->reading)
-        return;
-    client->reading = wanted;
-    if (wanted)
-        event_add(&client->readable, NULL);
-    else
-        event_del(&client->readable);
-}
-
-/* After the peer's FIN the socket stays readable for ever. Edge-triggered, it speaks again only when something new
- * happens: a reset. */
-static void watch_for_reset(struct client *client)
+static void stop_events(struct client *client)
 {
     event_del(&client->readable);
-    event_assign(&client->readable, client->base, client->stream.fd, EV_READ | EV_PERSIST | EV_ET, on_readable, client);
-    event_add(&client->readable, NULL);
-    client->reading = true;
+    event_del(&client->writable);
+    client->reading = client->write_armed = false;
+    deadline_destroy(&client->deadline);
+    deadline_destroy(&client->send_deadline);
 }
+
+void client_die(struct client *client, bool reset)
+{
+    assert(client->state != CLIENT_DEAD && !client->exchange);
+    stop_events(client);
+    if (reset)
+        stream_reset(&client->stream);
+    else
+        stream_close(&client->stream);
+    client->state = CLIENT_DEAD;
+    event_active(&client->later, 0, 0);
+}
+
+static void free_client(struct client *client)
+{
+    client->events->closed(client->context, client);
+    event_del(&client->later);
+    http_parser_free(client->parser);
+    buffer_free(&client->input);
+    buffer_free(&client->output);
+    free(client);
+}
+
+void client_gone(struct client *client, bool reset)
+{
+    void *exchange = client->exchange;
+    client->exchange = NULL;
+    client_die(client, reset);
+    if (exchange)
+        client->events->gone(exchange);
+}
+
+void client_free_now(struct client *client)
+{
+    if (client->state != CLIENT_DEAD) {
+        client->exchange = NULL;
+        stop_events(client);
+        stream_close(&client->stream);
+    }
+    free_client(client);
+}
+
+/* ---- the end of an answer --------------------------------------------------------------------- */
 
 void client_look_again(struct client *client)
 {
@@ -53,9 +84,111 @@ void client_look_again(struct client *client)
         event_active(&client->later, 0, 0);
 }
 
-/* ---- bytes to events -------------------------------------------------------------------------- */
+static bool has_news(const struct client *client) /* bytes or an end that nobody has looked at yet */
+{
+    return buffer_len(&client->input) > 0 || client->ended;
+}
 
-static void refuse(struct client *client, enum problem_code problem, const char *detail)
+void client_begin_linger(struct client *client)
+{
+    int64_t now = monotonic_ms();
+    if (client->ended) { /* it has said all it had to say: nothing unread can turn the close into a reset */
+        client_die(client, false);
+        return;
+    }
+    stream_end(&client->stream);
+    client->state = CLIENT_LINGERING;
+    client->drain_left = LINGER_BYTES;
+    client->linger_until_ms = now + LINGER_MAX_MS;
+    if (!client->processing) /* else the loop over these bytes frees them */
+        buffer_free(&client->input);
+    deadline_set(&client->deadline, now + LINGER_QUIET_MS);
+    client_want_reading(client, true);
+}
+
+void client_linger_on(struct client *client)
+{
+    int64_t now = monotonic_ms(), due = now + LINGER_QUIET_MS;
+    if (now >= client->linger_until_ms)
+        client_die(client, false);
+    else
+        deadline_set(&client->deadline, due < client->linger_until_ms ? due : client->linger_until_ms);
+}
+
+void client_become_idle(struct client *client)
+{
+    http_next(client->parser);
+    client->state = CLIENT_IDLE;
+    client->body_wanted = client->body_done = client->body_end_due = client->told_half_closed = client->above = false;
+    if (!buffer_len(&client->input)) {
+        buffer_free(&client->input);
+        if (client->close_when_idle) {
+            client_begin_linger(client);
+            return;
+        }
+        if (client->ended) {
+            client_die(client, false);
+            return;
+        }
+    }
+    if (client->output.capacity > OUTPUT_KEPT)
+        buffer_free(&client->output);
+    deadline_set(&client->deadline, monotonic_ms() + client->settings->idle_timeout);
+    if (!client->ended)
+        client_want_reading(client, true);
+    if (has_news(client))
+        client_look_again(client); /* pipelined requests */
+}
+
+void client_after_answer(struct client *client)
+{
+    if (client->closing) {
+        client_begin_linger(client);
+    } else if (client->body_done) {
+        client_become_idle(client);
+    } else {
+        client->state = CLIENT_DRAINING;
+        client_set_body_clock(client);
+        if (!client->ended)
+            client_want_reading(client, true);
+        if (has_news(client))
+            client_look_again(client);
+    }
+}
+
+void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
+{
+    assert(client->state == CLIENT_REQUEST);
+    client->exchange = NULL;
+    client->closing |= !keep_alive || (!client->body_done && drain_limit == 0) || client->close_when_idle;
+    client->drain_left = drain_limit;
+    client->state = CLIENT_FLUSHING;
+    deadline_clear(&client->deadline);
+    client_write_out(client, NULL, 0);
+    if (!client->broken && !buffer_len(&client->output))
+        client_after_answer(client);
+}
+
+void client_abort(struct client *client)
+{
+    assert(client->state == CLIENT_REQUEST);
+    client->exchange = NULL;
+    client_die(client, true);
+}
+
+void client_close_when_idle(struct client *client)
+{
+    client->close_when_idle = true;
+    if (client_is_idle(client))
+        client_begin_linger(client);
+}
+
+bool client_is_idle(const struct client *client)
+{
+    return client->state == CLIENT_IDLE && buffer_len(&client->input) == 0;
+}
+
+void client_refuse(struct client *client, enum problem_code problem, const char *detail)
 {
     client->state = CLIENT_REQUEST;
     client->closing = client->body_done = true;
@@ -63,322 +196,43 @@ static void refuse(struct client *client, enum problem_code problem, const char 
     client->events->refused(client->context, client, problem, detail);
 }
 
-static void set_body_clock(struct client *client)
+/* ---- the body's pace -------------------------------------------------------------------------- */
+
+void client_set_body_clock(struct client *client)
 {
     client->window_bytes = 0;
     deadline_set(&client->deadline, monotonic_ms() + client->settings->body_timeout);
 }
 
-static void on_piece(void *arg, const char *data, size_t len)
+/* Enough came in the window that is over: another one. */
+static bool keeps_pace(const struct client *client)
 {
-    struct client *client = arg;
-    client->window_bytes += len;
-    if (client->exchange) /* also when it has just asked for a pause: these bytes are here already */
-        client->events->body(client->exchange, data, len);
+    return client->window_bytes >= (uint64_t)client->settings->body_timeout * RATE_PER_SECOND / 1000;
 }
 
-static void on_waste(void *arg, const char *data, size_t len)
+void client_read_body(struct client *client, enum client_pace pace)
 {
-    (void)data;
-    struct client *client = arg;
-    client->drain_left = len < client->drain_left ? client->drain_left - len : 0;
-}
-
-static void begin_request(struct client *client, const struct http_message *message)
-{
-    size_t used;
-    deadline_clear(&client->deadline);
-    client->state = CLIENT_REQUEST;
-    client->closing = false;
-    if (message->framing == HTTP_NO_BODY || (message->framing == HTTP_LENGTH && message->content_length == 0))
-        client->body_done = http_read_body(client->parser, NULL, 0, &used, on_waste, client) == HTTP_BODY_END;
-    void *exchange = client->events->head(client->context, client, message);
-    if (client->state == CLIENT_REQUEST)
-        client->exchange = exchange;
-}
-
-/* Each step returns false when it can do no more with what is here. */
-static bool step_head(struct client *client, const char *bytes, size_t len, size_t *used)
-{
-    struct http_message message;
-    enum problem_code problem;
-    *used = 0;
-    if (len == 0)
-        return false;
-    switch (http_read_head(client->parser, bytes, len, used, &message, &problem)) {
-    case HTTP_HEAD_MORE:
-        *used = 0;
-        if (client->state == CLIENT_IDLE) {
-            client->state = CLIENT_HEAD;
-            deadline_set(&client->deadline, monotonic_ms() + client->settings->header_timeout);
-        }
-        return false;
-    case HTTP_HEAD_REFUSED:
-        *used = len; /* nothing of it can be trusted */
-        refuse(client, problem, http_refusal(client->parser));
-        return false;
-    case HTTP_HEAD_READY:
-        client->head_len = *used;
-        begin_request(client, &message);
-        return true;
-    }
-    return false;
-}
-
-static bool step_body(struct client *client, const char *bytes, size_t len, size_t *used)
-{
-    *used = 0;
-    if (client->body_end_due && client->body_wanted) {
-        client->body_end_due = false;
-        client->events->body_end(client->exchange);
-        return true;
-    }
-    if (client->body_done || !client->body_wanted || !client->exchange)
-        return false;
-    switch (http_read_body(client->parser, bytes, len, used, on_piece, client)) {
-    case HTTP_BODY_MORE:
-        return false;
-    case HTTP_BODY_END:
-        client->body_done = true;
-        if (client->state == CLIENT_DRAINING)
-            client_become_idle(client);
-        if (client->state != CLIENT_REQUEST)
-            return true; /* answered in the middle of it */
-        deadline_clear(&client->deadline);
+    assert(client->state == CLIENT_REQUEST);
+    client->body_wanted = true;
+    client->pace = pace;
+    if (client->body_done)
         client->body_end_due = true;
-        return true;
-    case HTTP_BODY_REFUSED:
-        *used = len;
-        client->closing = client->body_done = true;
-        if (client->state == CLIENT_REQUEST)
-            client->events->body_refused(client->exchange, PROBLEM_BAD_REQUEST, http_refusal(client->parser));
-        return false;
-    }
-    return false;
-}
-
-static bool step_drain(struct client *client, const char *bytes, size_t len, size_t *used)
-{
-    *used = 0;
-    switch (http_read_body(client->parser, bytes, len, used, on_waste, client)) {
-    case HTTP_BODY_MORE:
-        if (client->drain_left == 0)
-            client_linger(client);
-        return false;
-    case HTTP_BODY_END:
-        client->body_done = true;
-        client_become_idle(client);
-        return true;
-    case HTTP_BODY_REFUSED:
-        *used = len;
-        client_linger(client);
-        return false;
-    }
-    return false;
-}
-
-static bool step(struct client *client, const char *bytes, size_t len, size_t *used)
-{
-    *used = 0;
-    switch (client->state) {
-    case CLIENT_IDLE:
-    case CLIENT_HEAD:
-        return step_head(client, bytes, len, used);
-    case CLIENT_REQUEST:
-        return step_body(client, bytes, len, used);
-    case CLIENT_DRAINING:
-        return step_drain(client, bytes, len, used);
-    case CLIENT_LINGERING:
-        *used = len;
-        return false;
-    case CLIENT_FLUSHING:
-    case CLIENT_DEAD:
-        return false;
-    }
-    return false;
-}
-
-/* Uses as much of the bytes as can be used now; returns how much that was. */
-static size_t process(struct client *client, const char *bytes, size_t len)
-{
-    size_t at = 0, used;
-    bool more = true;
-    assert(!client->processing);
-    client->processing = true;
-    while (more) {
-        more = step(client, bytes + at, len - at, &used);
-        at += used;
-    }
-    client->processing = false;
-    return at;
-}
-
-/* What is left over when all was used that could be: after a FIN it decides between an end and a half-close. */
-static void after_processing(struct client *client)
-{
-    if (client->state == CLIENT_IDLE && client->close_when_idle && !buffer_len(&client->input))
-        client_linger(client);
-    if (!client->ended || client->state == CLIENT_DEAD)
-        return;
-    switch (client->state) {
-    case CLIENT_IDLE:
-    case CLIENT_HEAD:
-    case CLIENT_DRAINING:
-    case CLIENT_LINGERING:
-        client_die(client, false);
-        return;
-    case CLIENT_REQUEST:
-        if (!client->body_done && (client->body_wanted || !buffer_len(&client->input))) {
-            client_gone(client, false);
-        } else if (client->body_done && !client->told_half_closed && client->exchange) {
-            client->told_half_closed = true;
-            client->events->half_closed(client->exchange);
-        }
-        return;
-    case CLIENT_FLUSHING:
-    case CLIENT_DEAD:
-        return;
-    }
-}
-
-static void process_input(struct client *client)
-{
-    struct buffer *input = &client->input;
-    size_t used = process(client, buffer_data(input), buffer_len(input));
-    if (client->state == CLIENT_LINGERING || client->state == CLIENT_DEAD)
-        buffer_free(input);
     else
-        buffer_consume(input, used);
-    if (!buffer_len(input))
-        buffer_free(input);
-    if (client->state != CLIENT_DEAD && !client->ended)
-        client_want_reading(client, buffer_len(input) < input_limit(client));
-    after_processing(client);
+        client_set_body_clock(client);
+    if (!client->ended)
+        client_want_reading(client, true);
+    if (client->body_done || has_news(client))
+        client_look_again(client);
+}
+
+void client_pause_body(struct client *client)
+{
+    client->body_wanted = false;
+    if (!client->body_done)
+        deadline_clear(&client->deadline);
 }
 
 /* ---- events of the loop ----------------------------------------------------------------------- */
-
-static void on_end(struct client *client)
-{
-    client->ended = true;
-    if (client->state != CLIENT_LINGERING)
-        watch_for_reset(client);
-    after_processing(client);
-}
-
-static void took(struct client *client)
-{
-    if (client->state == CLIENT_REQUEST && client->body_wanted && !client->body_done &&
-        client->pace == CLIENT_PACE_SILENCE)
-        set_body_clock(client);
-    else if (client->state == CLIENT_DRAINING)
-        deadline_set(&client->deadline, monotonic_ms() + client->settings->body_timeout);
-}
-
-static void take_fresh(struct client *client)
-{
-    char fresh[CLIENT_INPUT_SIZE];
-    size_t len;
-    switch (stream_read(&client->stream, fresh, sizeof fresh, &len)) {
-    case STREAM_OK:
-        took(client);
-        size_t used = process(client, fresh, len);
-        if (client->state != CLIENT_LINGERING && client->state != CLIENT_DEAD && used < len)
-            buffer_append(&client->input, fresh + used, len - used);
-        return;
-    case STREAM_END:
-        on_end(client);
-        return;
-    case STREAM_BROKEN:
-        client_gone(client, true);
-        return;
-    case STREAM_AGAIN:
-        return;
-    }
-}
-
-static void take_more(struct client *client)
-{
-    struct buffer *input = &client->input;
-    size_t room = input_limit(client) > buffer_len(input) ? input_limit(client) - buffer_len(input) : 0, len;
-    if (!room) {
-        client_want_reading(client, false);
-        return;
-    }
-    if (room > CLIENT_INPUT_SIZE)
-        room = CLIENT_INPUT_SIZE;
-    switch (stream_read(&client->stream, buffer_reserve(input, room), room, &len)) {
-    case STREAM_OK:
-        buffer_commit(input, len);
-        took(client);
-        process_input(client);
-        return;
-    case STREAM_END:
-        on_end(client);
-        return;
-    case STREAM_BROKEN:
-        client_gone(client, true);
-        return;
-    case STREAM_AGAIN:
-        return;
-    }
-}
-
-static void discard(struct client *client)
-{
-    char waste[CLIENT_INPUT_SIZE];
-    size_t len;
-    int64_t now = monotonic_ms();
-    enum stream_result result = stream_read(&client->stream, waste, sizeof waste, &len);
-    if (result == STREAM_AGAIN)
-        return;
-    on_waste(client, waste, len);
-    if (result != STREAM_OK || !client->drain_left || now > client->linger_until_ms)
-        client_die(client, false);
-    else
-        deadline_set(&client->deadline, now + LINGER_QUIET_MS);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    struct client *client = arg;
-    if (client->state == CLIENT_LINGERING) {
-        discard(client);
-    } else if (client->ended) {
-        char byte;
-        size_t len;
-        if (stream_read(&client->stream, &byte, 1, &len) == STREAM_BROKEN)
-            client_gone(client, true);
-    } else if (buffer_len(&client->input)) {
-        take_more(client);
-    } else {
-        take_fresh(client);
-    }
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    struct client *client = arg;
-    struct buffer *output = &client->output;
-    size_t before = buffer_len(output);
-    client->write_armed = false;
-    client_write_out(client, NULL, 0);
-    if (client->broken)
-        return; /* `later` is due */
-    if (buffer_len(output) < before && client->write_armed)
-        deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
-    if (!client->write_armed)
-        deadline_clear(&client->send_deadline);
-    if (client->state == CLIENT_FLUSHING && !buffer_len(output)) {
-        client_after_answer(client);
-    } else if (client->state == CLIENT_REQUEST && client->above && buffer_len(output) < CLIENT_LOW_WATER) {
-        client->above = false;
-        if (client->exchange)
-            client->events->writable(client->exchange);
-    }
-}
 
 /* What could not be done where it became known. */
 static void on_later(evutil_socket_t fd, short what, void *arg)
@@ -386,11 +240,24 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct client *client = arg;
     if (client->state == CLIENT_DEAD)
-        client_free(client);
+        free_client(client);
     else if (client->broken)
         client_gone(client, true);
     else
-        process_input(client);
+        client_process_input(client);
+}
+
+static void body_too_slow(struct client *client)
+{
+    if (!client->exchange || client->body_done)
+        return;
+    if (client->pace == CLIENT_PACE_RATE && keeps_pace(client)) {
+        client_set_body_clock(client);
+        return;
+    }
+    client->closing = true;
+    client->body_wanted = false;
+    client->events->body_refused(client->exchange, PROBLEM_REQUEST_TIMEOUT, NULL);
 }
 
 static void on_deadline(void *arg)
@@ -398,27 +265,22 @@ static void on_deadline(void *arg)
     struct client *client = arg;
     switch (client->state) {
     case CLIENT_IDLE:
-        client_linger(client); /* silently: nobody has asked for anything */
+        client_begin_linger(client); /* silently: nobody has asked for anything */
         return;
     case CLIENT_HEAD:
         if (http_started(client->parser))
-            refuse(client, PROBLEM_REQUEST_TIMEOUT, NULL);
+            client_refuse(client, PROBLEM_REQUEST_TIMEOUT, NULL);
         else
-            client_linger(client);
+            client_begin_linger(client);
         return;
     case CLIENT_REQUEST:
-        if (!client->exchange || client->body_done)
-            return;
-        if (client->pace == CLIENT_PACE_RATE &&
-            client->window_bytes >= (uint64_t)client->settings->body_timeout * RATE_PER_SECOND / 1000) {
-            set_body_clock(client);
-            return;
-        }
-        client->closing = true;
-        client->events->body_refused(client->exchange, PROBLEM_REQUEST_TIMEOUT, NULL);
+        body_too_slow(client);
         return;
     case CLIENT_DRAINING:
-        client_linger(client);
+        if (keeps_pace(client))
+            client_set_body_clock(client);
+        else
+            client_begin_linger(client);
         return;
     case CLIENT_LINGERING:
         client_die(client, false);
@@ -434,28 +296,7 @@ static void on_send_deadline(void *arg)
     client_gone(arg, true);
 }
 
-/* ---- the exchange's side ---------------------------------------------------------------------- */
-
-void client_read_body(struct client *client, enum client_pace pace)
-{
-    assert(client->state == CLIENT_REQUEST);
-    client->body_wanted = true;
-    client->pace = pace;
-    if (client->body_done)
-        client->body_end_due = true;
-    else
-        set_body_clock(client);
-    if (!client->ended)
-        client_want_reading(client, true);
-    client_look_again(client);
-}
-
-void client_pause_body(struct client *client)
-{
-    client->body_wanted = false;
-    if (!client->body_done)
-        deadline_clear(&client->deadline);
-}
+/* ---- birth ------------------------------------------------------------------------------------ */
 
 struct client *client_new(struct event_base *base, int fd, const char *peer, const struct client_settings *settings,
                           const struct client_events *events, void *context)
@@ -468,8 +309,8 @@ struct client *client_new(struct event_base *base, int fd, const char *peer, con
     client->context = context;
     client->parser = http_parser_new(HTTP_REQUESTS, &settings->limits);
     snprintf(client->peer, sizeof client->peer, "%s", peer);
-    event_assign(&client->readable, base, fd, EV_READ | EV_PERSIST, on_readable, client);
-    event_assign(&client->writable, base, fd, EV_WRITE, on_writable, client);
+    event_assign(&client->readable, base, fd, EV_READ | EV_PERSIST, client_on_readable, client);
+    event_assign(&client->writable, base, fd, EV_WRITE, client_on_writable, client);
     event_assign(&client->later, base, -1, 0, on_later, client);
     deadline_init(&client->deadline, base, on_deadline, client);
     deadline_init(&client->send_deadline, base, on_send_deadline, client);

@@ -73,8 +73,8 @@ enum client_pace {
 /* Starts (or goes on) reading the body: body()… body_end(). A message without body gives body_end() soon, through the
  * loop. */
 void client_read_body(struct client *client, enum client_pace pace);
-/* No more body() until client_read_body(); up to CLIENT_INPUT_SIZE of what was read stays in the buffer. The clock
- * stands. */
+/* No more body() until client_read_body(), but for pieces (chunks) of the read in hand; up to CLIENT_INPUT_SIZE of what
+ * was read stays in the buffer. The clock stands. */
 void client_pause_body(struct client *client);
 
 /* Writing. client_append only collects (no system call); client_write writes what was collected and `data` in one go,

@@ -54,12 +54,14 @@ struct client {
 
 /* client.c */
 void client_begin_linger(struct client *client); /* FIN, then the peer's bytes are thrown away for a while */
+void client_linger_on(struct client *client);    /* bytes came: another while, within the bounds */
 void client_become_idle(struct client *client);
-void client_after_answer(struct client *client);      /* the whole answer is on the socket */
-void client_die(struct client *client, bool reset);   /* no exchange is attached */
-void client_gone(struct client *client, bool reset);  /* the same under an exchange; the last thing that a callback does */
-void client_look_again(struct client *client);        /* client_process_input, soon, from the loop */
-void client_set_body_clock(struct client *client);    /* starts a new window of body_timeout */
+void client_after_answer(struct client *client);    /* the whole answer is on the socket */
+void client_die(struct client *client, bool reset); /* no exchange is attached */
+void client_gone(struct client *client,
+                 bool reset);                      /* the same under an exchange; the last thing that a callback does */
+void client_look_again(struct client *client);     /* client_process_input, soon, from the loop */
+void client_set_body_clock(struct client *client); /* starts a new window of body_timeout */
 void client_refuse(struct client *client, enum problem_code problem, const char *detail);
 
 /* client_read.c */
@@ -70,4 +72,3 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg);
 /* client_write.c */
 void client_write_out(struct client *client, const void *data, size_t len);
 void client_on_writable(evutil_socket_t fd, short what, void *arg);
-void client_watch_writing_edge(struct client *client); /* after the peer's FIN: see client_read.c */

@@ -8,10 +8,9 @@
  */
 #include "proxy/client_internal.h"
 
+/* Each time that the socket has taken bytes and wants to be waited for again, send_timeout begins anew. */
 static void arm_write(struct client *client)
 {
-    if (client->write_armed)
-        return;
     client->write_armed = true;
     event_add(&client->writable, NULL);
     deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
@@ -55,13 +54,10 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct client *client = arg;
     struct buffer *output = &client->output;
-    size_t before = buffer_len(output);
     client->write_armed = false;
     client_write_out(client, NULL, 0);
     if (client->broken)
         return; /* `later` is due */
-    if (buffer_len(output) < before && client->write_armed)
-        deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
     if (!client->write_armed)
         deadline_clear(&client->send_deadline);
     if (client->state == CLIENT_FLUSHING && !buffer_len(output)) {
@@ -71,14 +67,6 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
         if (client->exchange)
             client->events->writable(client->exchange);
     }
-}
-
-void client_watch_writing_edge(struct client *client)
-{
-    event_del(&client->writable);
-    event_assign(&client->writable, client->base, client->stream.fd, EV_WRITE | EV_ET, client_on_writable, client);
-    if (client->write_armed)
-        event_add(&client->writable, NULL);
 }
 
 struct buffer *client_output(struct client *client)
