@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +49,12 @@ bool stream_is_quiet(struct stream *stream)
 {
     char byte;
     return recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+bool stream_is_dead(const struct stream *stream)
+{
+    struct pollfd state = {.fd = stream->fd, .events = 0}; /* these two are always told */
+    return poll(&state, 1, 0) == 1 && state.revents & (POLLERR | POLLHUP);
 }
 
 void stream_end(struct stream *stream)

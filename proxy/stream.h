@@ -27,6 +27,9 @@ enum stream_result stream_read(struct stream *stream, void *to, size_t size, siz
 enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved);
 /* Is nothing waiting to be read, and has the peer not ended? For idle upstream connections at check-out. */
 bool stream_is_quiet(struct stream *stream);
+/* Is the connection gone in both directions (reset, or closed wholly)? After a FIN reading tells no more: it says END
+ * for ever, whatever comes. */
+bool stream_is_dead(const struct stream *stream);
 void stream_end(struct stream *stream);   /* no more will be written: FIN */
 void stream_close(struct stream *stream); /* close(2); what was written is still delivered by the kernel */
 void stream_reset(struct stream *stream); /* close with RST, so that the peer cannot take it for a complete end */
