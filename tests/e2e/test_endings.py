@@ -1,4 +1,5 @@
 """Every way an exchange with the API can end, and what the repetition sees (contract §4; cases S12, S13, H24, H26, H27)."""
+import signal
 import threading
 import time
 
@@ -241,6 +242,32 @@ def closed_while_idle(t):
         t.api.close_connections()
         t.status(client.ask(key="b%d" % number), 201, "after a close while idle")
         t.effects(1, key="b%d" % number)
+
+
+@test("an idle connection that ends, or says something, in the very turn in which it would be used (H26, H27)", "asan")
+def idle_end_in_the_same_turn(t):
+    t.einmal(workers=1, upstream={"keepalive_idle": "20s"})
+    client = t.client()
+    for number in range(10):
+        gate, said = threading.Event(), threading.Event()
+        evil = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        t.api.on(Raw(b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ngood", gate, evil,
+                     lambda connection, request: said.set()), path="/warm", times=1)
+        t.equal(client.ask(target="/warm").body, b"good", "the connection is idle now")
+        # Stopped, einmal finds both at once: first the request, then what the API did.
+        t.proxy.stop_all_threads()
+        client.post(target="/next")
+        time.sleep(0.02)
+        if number % 2:
+            t.api.close_connections()
+            gate.set()
+        else:
+            gate.set()
+            t.check(said.wait(10), "the API said it")
+        t.proxy.signal(signal.SIGCONT)
+        answer = t.status(client.read(), 201, "round %d" % number)
+        t.check(b"evil" not in answer.body, "never the left-over answer", answer)
+    t.effects(10, path="/next")
 
 
 @test("an unkeyed GET on a reused connection that fails is sent once more; a second failure is told", "asan")
