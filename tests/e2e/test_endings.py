@@ -289,7 +289,12 @@ def stray_bytes(t):
     client = t.client()
     evil = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
     good = b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ngood"
-    scripts = [Raw(good + evil), Raw(good, 0.02, evil), Raw(good + b"\r\n"), Raw(good, evil, end="close"),
+    said = threading.Event()
+
+    def say(connection, request):
+        connection.send(evil)
+        said.set()
+    scripts = [Raw(good + evil), Raw(good, 0.02, say), Raw(good + b"\r\n"), Raw(good, say, end="close"),
                Raw(good + b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", end="close")]
     for number in range(t.rounds(100, 25)):
         key = "k%d" % number
@@ -298,7 +303,9 @@ def stray_bytes(t):
         t.equal(first.body, b"good", "first")
         # What comes after the next request was written cannot be told from its answer; what comes before must be.
         if number % len(scripts) in (1, 3):
-            time.sleep(0.15)
+            t.check(said.wait(10), "the API said it")
+            said.clear()
+            time.sleep(0.002)
         other = client.ask(key="other-%d" % number)
         t.status(other, 201, "the next user")
         t.check(b"evil" not in other.body, "never the left-over answer", other)
@@ -310,12 +317,18 @@ def stray_bytes(t):
 def stale_408(t):
     t.einmal(workers=1, upstream={"keepalive_idle": "5s"})
     client = t.client()
-    late = Raw(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok", 0.05, b"HTTP/1.1 408 T\r\nContent-Length: 0\r\n\r\n",
-               end="close")
+    said = threading.Event()
+
+    def say(connection, request):
+        connection.send(b"HTTP/1.1 408 T\r\nContent-Length: 0\r\n\r\n")
+        said.set()
+    late = Raw(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok", 0.05, say, end="close")
     for number in range(10):
         t.api.on(late, key="k%d" % number, times=1)
         t.status(client.ask(key="k%d" % number), 201)
-        time.sleep(0.1)
+        t.check(said.wait(10), "the API said it")
+        said.clear()
+        time.sleep(0.002)
         t.status(client.ask(key="other%d" % number), 201)
 
 
