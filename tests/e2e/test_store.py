@@ -289,8 +289,11 @@ def descriptors(t):
     for number, target in t.proxy.fd_targets():
         if number <= 2:
             continue
-        with open("/proc/%d/fdinfo/%d" % (t.proxy.pid, number)) as info:
-            flags = int(re.search(r"flags:\s+([0-7]+)", info.read()).group(1), 8)
+        try:
+            with open("/proc/%d/fdinfo/%d" % (t.proxy.pid, number)) as info:
+                flags = int(re.search(r"flags:\s+([0-7]+)", info.read()).group(1), 8)
+        except FileNotFoundError:
+            continue  # closed meanwhile
         t.check(flags & os.O_CLOEXEC, "close on exec: %s" % target)
     # LMDB's own read lock on lock.mdb would be gone if anything in the process had opened and closed that file.
     with open(t.proxy.store + "/lock.mdb", "r+b") as lock:
