@@ -124,7 +124,7 @@ void connect_timed_out(struct upstream_call *call)
     if (call->connection)
         connection_close(call->connection);
     call->connection = NULL;
-    if (!resolving && call->next_address < call->addresses.count)
+    if (!resolving && call->next_address < call->addresses.count && monotonic_ms() < call->connect_due_ms)
         try_next(call);
     else
         fail(call, "not connected in connect_timeout");
