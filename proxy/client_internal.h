@@ -31,6 +31,10 @@ struct client {
     struct deadline deadline, send_deadline;
     struct buffer input, output;
 
+    bool tls;
+    bool handshaking;              /* tls: state is IDLE, no byte of a request can have come */
+    struct tls_identity *identity; /* tls: of the certificate that the peer showed; NULL: none */
+
     bool processing;       /* the loop over bytes is running */
     bool reading;          /* EV_READ is armed */
     bool write_armed;      /* EV_WRITE is armed */
@@ -63,6 +67,8 @@ void client_gone(struct client *client,
 void client_look_again(struct client *client);     /* client_process_input, soon, from the loop */
 void client_set_body_clock(struct client *client); /* starts a new window of body_timeout */
 void client_refuse(struct client *client, enum problem_code problem, const char *detail);
+void client_secured(struct client *client);     /* the handshake is over */
+void client_not_secured(struct client *client); /* it has failed */
 
 /* client_read.c */
 void client_process_input(struct client *client);
@@ -72,3 +78,4 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg);
 /* client_write.c */
 void client_write_out(struct client *client, const void *data, size_t len);
 void client_on_writable(evutil_socket_t fd, short what, void *arg);
+void client_wait_to_write(struct client *client);
