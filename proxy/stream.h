@@ -14,24 +14,25 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct ssl_st; /* OpenSSL's SSL */
-
-struct stream {
-    int fd;                /* -1: closed */
-    bool ready;            /* TLS: the handshake is over */
-    bool read_wants_write; /* TLS: reading waits for EV_WRITE… */
-    bool write_wants_read; /* …and writing for EV_READ */
-    bool dry;              /* TLS: the last read found the socket empty */
-    bool over;             /* TLS: behind the bytes that the last read gave there is an end or an error */
-    struct ssl_st *ssl;    /* NULL: plain; set by tls.h */
-};
-
 enum stream_result {
     STREAM_OK,     /* *moved > 0 bytes */
     STREAM_AGAIN,  /* not now: wait for the event */
     STREAM_END,    /* the peer said that no more comes (FIN; with TLS close_notify); reading only */
     STREAM_CUT,    /* TLS to an upstream: FIN without close_notify, which anybody in between can forge; reading only */
     STREAM_BROKEN, /* reset, EPIPE, any other error */
+};
+
+struct ssl_st; /* OpenSSL's SSL */
+
+struct stream {
+    int fd;                    /* -1: closed */
+    bool ready;                /* TLS: the handshake is over */
+    bool read_wants_write;     /* TLS: reading waits for EV_WRITE… */
+    bool write_wants_read;     /* …and writing for EV_READ */
+    bool dry;                  /* TLS: the last read found the socket empty */
+    bool over;                 /* TLS: behind the bytes that the last read gave there is… */
+    enum stream_result ending; /* …this, which every later read tells; OK: none */
+    struct ssl_st *ssl;        /* NULL: plain; set by tls.h */
 };
 
 /* TLS as a client, before anything else: OK (it is over), AGAIN or BROKEN. As a server reading does it. */

@@ -66,14 +66,18 @@ enum stream_result stream_tls_read(struct stream *stream, void *to, size_t size,
             return result;
     }
     stream->dry = stream->over = stream->read_wants_write = false;
+    if (stream->ending != STREAM_OK)
+        return stream->ending; /* OpenSSL would say something else the second time */
     do {
         ERR_clear_error();
         int got = SSL_read(stream->ssl, (char *)to + *moved, (int)(size - *moved));
         if (got <= 0) {
             enum stream_result result = failure(stream, got, false);
+            if (result != STREAM_AGAIN)
+                stream->ending = result;
             if (!*moved)
                 return result;
-            stream->over = result != STREAM_AGAIN; /* an end or an error is found again by the next read */
+            stream->over = result != STREAM_AGAIN;
             return STREAM_OK;
         }
         *moved += (size_t)got;

@@ -222,6 +222,55 @@ def hello(t):
     return outgoing.read()
 
 
+def bundle(t, count):
+    """A chain file that is far longer than it has to be: its flight fills the socket."""
+    filler = t.ca.issue("filler", names=",".join("DNS:name-%04d.example" % n for n in range(100)))[0]
+    chain = t.path("chain.crt")
+    with open(chain, "w") as out:
+        for name in [t.pair[0]] + [filler] * count:
+            with open(name) as source:
+                out.write(source.read())
+    return chain
+
+
+@test("a flight of the handshake that the socket does not take at once; answers go on afterwards (T06)", "asan")
+def long_flight(t):
+    serve(t)
+    t.listen["certificate"] = bundle(t, 38)
+    t.proxy.configure(tls=t.listen)
+    reload(t)
+    for name, version in VERSIONS.items():
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        sock.settimeout(10)
+        sock.connect(t.proxy.address)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        side = client_context(t.ca.file, version=version).wrap_bio(incoming, outgoing, server_hostname=NAME)
+        done, received = False, 0
+        while not done:
+            try:
+                side.do_handshake()
+                done = True
+            except ssl.SSLWantReadError:
+                sock.sendall(outgoing.read())
+                time.sleep(0.2 if received == 0 else 0)
+                data = sock.recv(4096)
+                t.check(data, name + ": ended in the handshake")
+                received += len(data)
+                incoming.write(data)
+        t.check(received > 60000, "the flight was long", received)
+        side.write(request_bytes(key=name.replace(" ", "")))
+        sock.sendall(outgoing.read())
+        while True:
+            try:
+                answer = side.read(10000)
+                break
+            except ssl.SSLWantReadError:
+                incoming.write(sock.recv(4096))
+        t.check(answer.startswith(b"HTTP/1.1 201 "), name, answer)
+        sock.close()
+
+
 @test("clients that vanish anywhere in the handshake leave nothing behind (T06)", "race asan", seconds=60)
 def vanishing(t):
     serve(t)
