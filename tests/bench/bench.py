@@ -24,7 +24,7 @@ import peers
 import report
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Run = namedtuple("Run", "rate per_cpu p50 p99 requests seconds cpu commits problems")
+Run = namedtuple("Run", "rate per_cpu p50 p99 requests seconds cpu commits floor others problems")
 
 
 def arguments():
@@ -40,6 +40,7 @@ def arguments():
     parser.add_argument("--idle", type=int, default=1000, help="idle connections of the memory path")
     parser.add_argument("--no-access-log", dest="access_log", action="store_false", help="off for all; default: on for all")
     parser.add_argument("--dir", default="build", help="folder on a real disk for the store, the cache and the logs")
+    parser.add_argument("--cache-dir", default="", help="where nginx keeps its cache; default: in memory, if there is room")
     parser.add_argument("--output", default="", help="default tests/bench/results/latest.md; with --smoke none")
     parser.add_argument("--keep", action="store_true", help="keep configurations and logs")
     parser.add_argument("--smoke", action="store_true", help="one short round; nothing is judged")
@@ -94,6 +95,10 @@ def wrk(path, peer, run_id, seconds, options):
     return json.loads(line.group(1))
 
 
+def commits_count(path, peer):
+    return path.name == "new" and peer.name == "einmal"
+
+
 def effects_problem(path, result, reached, options):
     """Did the API see what it must? What is on its way when wrk stops may reach the API and no longer be counted."""
     if path.effects == "none":
@@ -104,12 +109,22 @@ def effects_problem(path, result, reached, options):
     return ""
 
 
+def ours(peer, api):
+    """Processor time of all that takes part: the proxy, the API, and every wrk that has ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return peer.cpu_seconds() + api.cpu_seconds() + children.ru_utime + children.ru_stime
+
+
 def measure(path, peer, api, run_id, seconds, options):
     store = os.path.join(peer.directory, peer.name, "store")
     os.sync()  # what others have written is not this one's to wait for
-    reached, commits, cpu = api_requests(api), disk.commits(store), peer.cpu_seconds()
+    floor = disk.floor(peer.directory, 0.3) if commits_count(path, peer) else None
+    reached, commits = api_requests(api), disk.commits(store)
+    began, busy, cpu, others = time.monotonic(), peers.busy_seconds(), peer.cpu_seconds(), ours(peer, api)
     result = wrk(path, peer, run_id, seconds, options)
-    cpu, elapsed = peer.cpu_seconds() - cpu, result["microseconds"] / 1e6
+    cpu, others, busy = peer.cpu_seconds() - cpu, ours(peer, api) - others, peers.busy_seconds() - busy
+    others = max(0.0, busy - others) / (time.monotonic() - began) / os.cpu_count()
+    elapsed = result["microseconds"] / 1e6
     committed = disk.commits(store)
     time.sleep(0.2)
     reached = api_requests(api) - reached
@@ -120,7 +135,7 @@ def measure(path, peer, api, run_id, seconds, options):
         problems.append("it died: " + peer.complaint()[-300:])
     done = result["bytes"] if path.unit == "bytes" else result["requests"]
     return Run(done / elapsed, done / cpu if cpu > 0 else 0.0, result["p50"] / 1e3, result["p99"] / 1e3, result["requests"],
-               elapsed, cpu, (committed - commits) / elapsed if commits and committed else None,
+               elapsed, cpu, (committed - commits) / elapsed if commits and committed else None, floor, others,
                [problem for problem in problems if problem])
 
 
@@ -224,7 +239,7 @@ def run_memory(directory, api, options):
 # ---- all
 
 def run_all(directory, options):
-    results = {"runs": {}, "memory": None, "floor": None}
+    results = {"runs": {}, "memory": None}
     running, api = {}, None
     chosen = [path for path in paths.PATHS if path.name in options.paths]
     try:
@@ -232,8 +247,6 @@ def run_all(directory, options):
         for kind in sorted({name for path in chosen for name in path.peers}):
             running[kind] = peers.start_peer(kind, kind, directory, api, options)
         for path in chosen:
-            if path.name == "new":
-                results["floor"] = disk.floor(directory, 1)
             results["runs"][path.name] = run_path(path, running, api, options)
         if "memory" in options.paths:
             results["memory"] = run_memory(directory, api, options)
@@ -249,6 +262,16 @@ def stopped(number, _frame):
     raise KeyboardInterrupt(number)
 
 
+def memory_folder():
+    """A file system in memory with room for the cache, or none. A cache on ext4 cannot be measured twice: for minutes after
+    the files of one run were removed, creating those of the next costs many times the usual."""
+    folder = "/dev/shm"
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK) or disk.file_system(folder) != "tmpfs":
+        return ""
+    room = os.statvfs(folder)
+    return folder if room.f_bavail * room.f_frsize >= peers.CACHE_BYTES else ""
+
+
 def main():
     options = arguments()
     for number in STOPPING:
@@ -258,9 +281,13 @@ def main():
     os.makedirs(options.dir, exist_ok=True)
     directory = tempfile.mkdtemp(prefix="bench-", dir=os.path.abspath(options.dir))
     options.file_system = disk.file_system(directory)
+    cache_base = os.path.abspath(options.cache_dir or memory_folder() or directory)
+    options.cache_file_system = disk.file_system(cache_base)
     try:
         if options.file_system in ("tmpfs", "ramfs"):
             raise peers.StartFailed("%s lies in memory: choose a folder on a disk with --dir" % options.dir)
+        os.makedirs(cache_base, exist_ok=True)
+        options.cache_dir = tempfile.mkdtemp(prefix="bench-cache-", dir=cache_base)
         results = run_all(directory, options)
     except peers.StartFailed as failure:
         say("bench: %s" % failure)
@@ -273,6 +300,8 @@ def main():
             say("kept: " + directory)
         else:
             shutil.rmtree(directory, ignore_errors=True)
+            if options.cache_dir.startswith(cache_base + os.sep):
+                shutil.rmtree(options.cache_dir, ignore_errors=True)
     text, missed, invalid = report.write(results, options, peers.versions(options.einmal))
     say("\n" + text)
     for problem in invalid:

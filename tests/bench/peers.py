@@ -12,7 +12,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TICKS = os.sysconf("SC_CLK_TCK")
 
-CACHE_PATH = "proxy_cache_path $dir/$name-cache levels=1:2 keys_zone=keys:256m inactive=24h max_size=8g use_temp_path=off;"
+CACHE_BYTES = 4 << 30
+CACHE_PATH = "proxy_cache_path $cache_dir levels=1:2 keys_zone=keys:256m inactive=24h max_size=$cache_bytes use_temp_path=off;"
 CACHE = """proxy_cache keys;
             proxy_cache_methods POST;
             proxy_cache_key "$request_method $host$request_uri $http_authorization $http_idempotency_key";
@@ -117,6 +118,12 @@ class Process:
                 self.popen.wait()
 
 
+def busy_seconds():
+    """Processor time of the whole machine that was not idle, and which its host gave to others counts too."""
+    user, nice, system, _, _, irq, softirq, steal = (int(n) for n in read("/proc/stat").split("\n")[0].split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
 def write_configuration(template, directory, name, values):
     with open(os.path.join(HERE, template)) as file:
         text = string.Template(file.read()).substitute(values)
@@ -165,6 +172,10 @@ def start_peer(kind, name, directory, api, options):
         path = write_configuration("haproxy.cfg", directory, name, values)
         return Process(name, ["haproxy", "-db", "-f", path], directory, values["port"])
     cached = kind == "nginx-cache"
+    values.update(cache_dir=options.cache_dir, cache_bytes=CACHE_BYTES)
+    for first in "0123456789abcdef" if cached else "":
+        for number in range(256):  # a cache that has been in use for a while: it has all its folders
+            os.makedirs(os.path.join(options.cache_dir, first, "%02x" % number), exist_ok=True)
     access = "%s/%s.log combined buffer=64k flush=1s" % (directory, name)
     values["access_log"] = access if options.access_log else "off"
     values["cache"] = CACHE if cached else ""

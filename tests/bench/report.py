@@ -11,6 +11,7 @@ import time
 import paths
 
 MIB = 1 << 20
+QUIET = 0.1  # of the CPUs: writing back what was written is among it
 
 
 def figure(value, unit):
@@ -24,8 +25,9 @@ def milliseconds(value):
 
 
 def line(path, run):
-    return "%11s/s %11s/CPU s   p50 %8s ms  p99 %8s ms%s" % (
+    return "%11s/s %11s/CPU s   p50 %8s ms  p99 %8s ms  others %3.0f %%%s" % (
         figure(run.rate, path.unit), figure(run.per_cpu, path.unit), milliseconds(run.p50), milliseconds(run.p99),
+        100 * run.others,
         "   NOT VALID: " + "; ".join(run.problems) if run.problems else "")
 
 
@@ -80,10 +82,10 @@ def path_section(path, runs, smoke):
     return out + [""], missed
 
 
-def commit_section(runs, floor, options):
+def commit_section(runs, options):
     """What durability costs. The time of a commit is taken as the mean distance of two while the store is busy: never less
     than the truth by more than its idle time."""
-    rate, p50, p99 = floor
+    rate, p50, p99 = (statistics.median(run.floor[i] for run in runs["einmal"]) for i in range(3))
     out = ["The disk by itself: %s durable writes of 4 KiB a second, one after the other (p50 %.2f ms, p99 %.2f ms). A commit of "
            "LMDB is at least two." % (figure(rate, ""), p50, p99), ""]
     counted = [run for run in runs["einmal"] if run.commits]
@@ -125,6 +127,17 @@ def memory_section(memory, options):
     return out
 
 
+def others_words(results):
+    """How quiet the machine was: what neither the proxies nor wrk nor the API used."""
+    shares = [run.others for runs in results["runs"].values() for rounds in runs.values() for run in rounds]
+    if not shares:
+        return []
+    middle, highest = statistics.median(shares), max(shares)
+    return ["* other programs used %.0f %% of the CPUs meanwhile (median; at most %.0f %%)%s" % (
+        100 * middle, 100 * highest,
+        ": **not quiet**, read requests per CPU-second, not requests/s and latencies" if middle > QUIET else "")]
+
+
 def machine():
     try:
         with open("/proc/cpuinfo") as file:
@@ -136,15 +149,16 @@ def machine():
                                                  platform.release())
 
 
-def heading(options, versions):
+def heading(options, versions, results):
     command = " ".join(shlex.quote(word) for word in drop_binary(sys.argv[1:]))
     return ["# einmal beside nginx and HAProxy", "",
             "* measured %s by `sh tests/bench/run.sh%s`" % (time.strftime("%Y-%m-%d", time.gmtime()), " " + command if command else ""),
-            "* machine: %s; store and logs on %s" % (machine(), options.file_system),
+            "* machine: %s; store and logs on %s, nginx's cache on %s"
+            % (machine(), options.file_system, options.cache_file_system),
             "* einmal %(einmal)s, nginx %(nginx)s, HAProxy %(haproxy)s, wrk %(wrk)s" % versions,
             "* %d worker%s each, %d connections, durability %s, access logs %s for all; median of %d round%s of %d s"
             % (options.workers, "" if options.workers == 1 else "s", options.connections, options.durability,
-               "on" if options.access_log else "off", options.rounds, "" if options.rounds == 1 else "s", options.seconds),
+               "on" if options.access_log else "off", options.rounds, "" if options.rounds == 1 else "s", options.seconds)] + others_words(results) + [
             "", "Ratios are medians over the rounds of einmal's figure by the peer's in the same round. *now*: what this version must "
             "reach; *goal*: what it shall reach in the end. How it is measured, and what is fair about it: `tests/bench/README.md`.",
             ""]
@@ -169,7 +183,7 @@ def write_files(text, results, options):
 
 def write(results, options, versions):
     """(the page, bars of this version that were missed, why figures are not valid)"""
-    out, missed, invalid = heading(options, versions), [], []
+    out, missed, invalid = heading(options, versions, results), [], []
     for path in paths.PATHS:
         runs = results["runs"].get(path.name)
         if not runs:
@@ -178,7 +192,7 @@ def write(results, options, versions):
         out += section
         missed += path_missed
         if path.name == "new":
-            out += commit_section(runs, results["floor"], options)
+            out += commit_section(runs, options)
         invalid += ["%s, %s: %s" % (path.name, name, "; ".join(run.problems))
                     for name, rounds in runs.items() for run in rounds if run.problems]
     if results["memory"]:
