@@ -90,6 +90,14 @@ static bool has_news(const struct client *client) /* bytes or an end that nobody
     return buffer_len(&client->input) > 0 || client->ended;
 }
 
+void client_say_end(struct client *client)
+{
+    if (stream_end(&client->stream) == STREAM_AGAIN)
+        event_add(&client->writable, NULL);
+    else
+        stream_stop_understanding(&client->stream);
+}
+
 void client_begin_linger(struct client *client)
 {
     int64_t now = monotonic_ms();
@@ -97,8 +105,7 @@ void client_begin_linger(struct client *client)
         client_die(client, false);
         return;
     }
-    if (stream_end(&client->stream) == STREAM_AGAIN)
-        client_wait_to_write(client);
+    client_say_end(client);
     client->state = CLIENT_LINGERING;
     client->drain_left = LINGER_BYTES;
     client->linger_until_ms = now + LINGER_MAX_MS;

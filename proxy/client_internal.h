@@ -58,6 +58,7 @@ struct client {
 
 /* client.c */
 void client_begin_linger(struct client *client); /* FIN, then the peer's bytes are thrown away for a while */
+void client_say_end(struct client *client);      /* the first part of it; again while it does not fit */
 void client_linger_on(struct client *client);    /* bytes came: another while, within the bounds */
 void client_become_idle(struct client *client);
 void client_after_answer(struct client *client);    /* the whole answer is on the socket */
@@ -78,4 +79,3 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg);
 /* client_write.c */
 void client_write_out(struct client *client, const void *data, size_t len);
 void client_on_writable(evutil_socket_t fd, short what, void *arg);
-void client_wait_to_write(struct client *client);

@@ -49,11 +49,6 @@ void client_write_out(struct client *client, const void *data, size_t len)
         client->above = true;
 }
 
-void client_wait_to_write(struct client *client)
-{
-    event_add(&client->writable, NULL);
-}
-
 static void write_waiting(struct client *client)
 {
     struct buffer *output = &client->output;
@@ -76,9 +71,8 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct client *client = arg;
-    if (client->state == CLIENT_LINGERING) { /* close_notify did not fit */
-        if (stream_end(&client->stream) == STREAM_AGAIN)
-            client_wait_to_write(client);
+    if (client->state == CLIENT_LINGERING) {
+        client_say_end(client);
         return;
     }
     if (client->stream.read_wants_write) {

@@ -69,11 +69,19 @@ enum stream_result stream_end(struct stream *stream)
     return STREAM_OK;
 }
 
+void stream_stop_understanding(struct stream *stream)
+{
+    if (stream->ssl)
+        stream_tls_free(stream);
+}
+
 void stream_close(struct stream *stream)
 {
     assert(stream->fd >= 0);
-    if (stream->ssl && stream_tls_end(stream) == STREAM_AGAIN)
+    if (stream->ssl) {
+        (void)stream_tls_end(stream);
         stream_tls_free(stream);
+    }
     close(stream->fd);
     stream->fd = -1;
 }

@@ -32,6 +32,7 @@ struct stream {
     bool dry;                  /* TLS: the last read found the socket empty */
     bool over;                 /* TLS: behind the bytes that the last read gave there is… */
     enum stream_result ending; /* …this, which every later read tells; OK: none */
+    bool said_end;             /* TLS: close_notify is out */
     struct ssl_st *ssl;        /* NULL: plain; set by tls.h */
 };
 
@@ -48,8 +49,10 @@ bool stream_is_quiet(struct stream *stream);
  * for ever, whatever comes. */
 bool stream_is_dead(const struct stream *stream);
 /* No more will be written: FIN, with TLS after close_notify. AGAIN: that did not fit, call it again when the socket is
- * writable. Afterwards the stream is plain and good for nothing but throwing away what still comes. */
+ * writable. Reading goes on. */
 enum stream_result stream_end(struct stream *stream);
+/* What still comes will only be thrown away, so it need not be understood: TLS is given up, the stream is plain. */
+void stream_stop_understanding(struct stream *stream);
 void stream_close(struct stream *stream); /* close(2), with TLS after a try at close_notify; what was written is still
                                              delivered by the kernel */
 void stream_reset(struct stream *stream); /* close with RST, so that the peer cannot take it for a complete end */

@@ -170,14 +170,13 @@ bool stream_tls_is_quiet(struct stream *stream)
 
 enum stream_result stream_tls_end(struct stream *stream)
 {
-    if (stream->ready) {
-        ERR_clear_error();
-        int result = SSL_shutdown(stream->ssl);
-        if (result < 0 && SSL_get_error(stream->ssl, result) == SSL_ERROR_WANT_WRITE)
-            return STREAM_AGAIN;
-    }
-    stream_tls_free(stream);
-    return STREAM_OK;
+    if (!stream->ready || stream->said_end)
+        return STREAM_OK;
+    ERR_clear_error();
+    int result = SSL_shutdown(stream->ssl);
+    bool full = result < 0 && SSL_get_error(stream->ssl, result) == SSL_ERROR_WANT_WRITE;
+    stream->said_end = !full;
+    return full ? STREAM_AGAIN : STREAM_OK;
 }
 
 /* Without the flags OpenSSL would take the session for spoilt and refuse to resume it. */

@@ -108,7 +108,10 @@ static const struct row rows[] = {
     {"client, 1.3", false, TLS1_3_VERSION},
     {"client, 1.2", false, TLS1_2_VERSION},
 };
-#define EACH_ROW(row) (const struct row *row = rows; row < rows + sizeof rows / sizeof *rows; row++)
+#define EACH_ROW(row)                        \
+    const struct row *row = rows;            \
+    row < rows + sizeof rows / sizeof *rows; \
+    row++
 
 static enum stream_result read_all(struct stream *stream, char *to, size_t size, size_t *total)
 {
@@ -124,29 +127,27 @@ static enum stream_result read_all(struct stream *stream, char *to, size_t size,
 
 Test(stream_tls, bytes_that_openssl_holds_are_told)
 {
-    for
-        EACH_ROW(row)
-        {
-            struct pair pair;
-            char bytes[3000], got[64];
-            size_t len;
-            begin(&pair, row->we_serve, row->version, 10);
-            shake_hands(&pair);
-            memset(bytes, 'x', sizeof bytes);
-            cr_assert(SSL_write(pair.theirs, bytes, 100) == 100);
-            cr_assert(SSL_write(pair.theirs, bytes, 50) == 50);
-            cr_expect(stream_read(&pair.ours, got, 60, &len) == STREAM_OK && len == 60, "%s", row->name);
-            cr_expect(stream_has_pending(&pair.ours), "%s: the rest of the record", row->name);
-            cr_expect(stream_read(&pair.ours, got, 40, &len) == STREAM_OK && len == 40, "%s", row->name);
-            cr_expect(stream_has_pending(&pair.ours), "%s: the next record, read ahead", row->name);
-            cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == STREAM_OK && len == 50, "%s", row->name);
-            cr_expect(!stream_has_pending(&pair.ours), "%s: nothing more", row->name);
-            cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == STREAM_AGAIN && len == 0, "%s", row->name);
-            cr_expect(!stream_has_pending(&pair.ours) && stream_is_quiet(&pair.ours), "%s: quiet", row->name);
-            SSL_write(pair.theirs, bytes, 1);
-            cr_expect(!stream_is_quiet(&pair.ours), "%s: a byte waits", row->name);
-            end(&pair);
-        }
+    for (EACH_ROW(row)) {
+        struct pair pair;
+        char bytes[3000], got[64];
+        size_t len;
+        begin(&pair, row->we_serve, row->version, 10);
+        shake_hands(&pair);
+        memset(bytes, 'x', sizeof bytes);
+        cr_assert(SSL_write(pair.theirs, bytes, 100) == 100);
+        cr_assert(SSL_write(pair.theirs, bytes, 50) == 50);
+        cr_expect(stream_read(&pair.ours, got, 60, &len) == STREAM_OK && len == 60, "%s", row->name);
+        cr_expect(stream_has_pending(&pair.ours), "%s: the rest of the record", row->name);
+        cr_expect(stream_read(&pair.ours, got, 40, &len) == STREAM_OK && len == 40, "%s", row->name);
+        cr_expect(stream_has_pending(&pair.ours), "%s: the next record, read ahead", row->name);
+        cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == STREAM_OK && len == 50, "%s", row->name);
+        cr_expect(!stream_has_pending(&pair.ours), "%s: nothing more", row->name);
+        cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == STREAM_AGAIN && len == 0, "%s", row->name);
+        cr_expect(!stream_has_pending(&pair.ours) && stream_is_quiet(&pair.ours), "%s: quiet", row->name);
+        SSL_write(pair.theirs, bytes, 1);
+        cr_expect(!stream_is_quiet(&pair.ours), "%s: a byte waits", row->name);
+        end(&pair);
+    }
 }
 
 /* Half a record is here: the event tells about the rest, asking again without one would spin. */
@@ -185,31 +186,30 @@ Test(stream_tls, ends_are_told_apart)
         {"FIN behind data", FIN_BEHIND_DATA, 7, STREAM_CUT},
         {"no TLS", GARBAGE, 0, STREAM_BROKEN},
     };
-    for
-        EACH_ROW(row)
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        struct pair pair;
-        char got[100];
-        size_t total, len;
-        begin(&pair, row->we_serve, row->version, 10);
-        shake_hands(&pair);
-        if (endings[i].data)
-            SSL_write(pair.theirs, "1234567", 7);
-        if (endings[i].how == NOTIFY || endings[i].how == NOTIFY_BEHIND_DATA)
-            SSL_shutdown(pair.theirs);
-        if (endings[i].how == FIN || endings[i].how == FIN_BEHIND_DATA)
-            shutdown(pair.fd, SHUT_WR);
-        if (endings[i].how == GARBAGE)
-            cr_assert(send(pair.fd, "GET / HTTP/1.1\r\n", 16, 0) == 16);
-        enum stream_result result = read_all(&pair.ours, got, sizeof got, &total);
-        if (result == STREAM_OK && endings[i].how == FIN_BEHIND_DATA)
-            result = stream_read(&pair.ours, got, sizeof got, &len); /* the socket tells */
-        cr_expect(total == endings[i].data, "%s, %s: %zu bytes", row->name, endings[i].name, total);
-        cr_expect(result == endings[i].result, "%s, %s: %d", row->name, endings[i].name, result);
-        cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == result, "%s, %s: and again", row->name,
-                  endings[i].name);
-        end(&pair);
-    }
+    for (EACH_ROW(row))
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+            struct pair pair;
+            char got[100];
+            size_t total, len;
+            begin(&pair, row->we_serve, row->version, 10);
+            shake_hands(&pair);
+            if (endings[i].data)
+                SSL_write(pair.theirs, "1234567", 7);
+            if (endings[i].how == NOTIFY || endings[i].how == NOTIFY_BEHIND_DATA)
+                SSL_shutdown(pair.theirs);
+            if (endings[i].how == FIN || endings[i].how == FIN_BEHIND_DATA)
+                shutdown(pair.fd, SHUT_WR);
+            if (endings[i].how == GARBAGE)
+                cr_assert(send(pair.fd, "GET / HTTP/1.1\r\n", 16, 0) == 16);
+            enum stream_result result = read_all(&pair.ours, got, sizeof got, &total);
+            if (result == STREAM_OK && endings[i].how == FIN_BEHIND_DATA)
+                result = stream_read(&pair.ours, got, sizeof got, &len); /* the socket tells */
+            cr_expect(total == endings[i].data, "%s, %s: %zu bytes", row->name, endings[i].name, total);
+            cr_expect(result == endings[i].result, "%s, %s: %d", row->name, endings[i].name, result);
+            cr_expect(stream_read(&pair.ours, got, sizeof got, &len) == result, "%s, %s: and again", row->name,
+                      endings[i].name);
+            end(&pair);
+        }
 }
 
 /* Everything that a write took must come, in order, whatever the socket takes at once. */
@@ -221,29 +221,28 @@ Test(stream_tls, long_writes_in_parts)
     char *sent = malloc(LEN), *got = malloc(LEN);
     for (size_t i = 0; i < LEN; i++)
         sent[i] = (char)(i * 7 + i / 251);
-    for
-        EACH_ROW(row)
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        struct pair pair;
-        size_t at = 0, came = 0, moved;
-        begin(&pair, row->we_serve, row->version, 10);
-        shake_hands(&pair);
-        while (came < LEN) {
-            size_t first = cuts[i][0] < LEN - at ? cuts[i][0] : LEN - at;
-            size_t second = cuts[i][1] < LEN - at - first ? cuts[i][1] : LEN - at - first;
-            struct iovec parts[3] = {{sent + at, first},
-                                     {sent + at + first, second},
-                                     {sent + at + first + second, LEN - at - first - second}};
-            enum stream_result result = stream_write(&pair.ours, parts, 3, &moved);
-            cr_assert(result == STREAM_OK || result == STREAM_AGAIN, "%s: %d", row->name, result);
-            at += moved;
-            int len;
-            while ((len = SSL_read(pair.theirs, got + came, (int)(LEN - came))) > 0)
-                came += (size_t)len;
+    for (EACH_ROW(row))
+        for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+            struct pair pair;
+            size_t at = 0, came = 0, moved;
+            begin(&pair, row->we_serve, row->version, 10);
+            shake_hands(&pair);
+            while (came < LEN) {
+                size_t first = cuts[i][0] < LEN - at ? cuts[i][0] : LEN - at;
+                size_t second = cuts[i][1] < LEN - at - first ? cuts[i][1] : LEN - at - first;
+                struct iovec parts[3] = {{sent + at, first},
+                                         {sent + at + first, second},
+                                         {sent + at + first + second, LEN - at - first - second}};
+                enum stream_result result = stream_write(&pair.ours, parts, 3, &moved);
+                cr_assert(result == STREAM_OK || result == STREAM_AGAIN, "%s: %d", row->name, result);
+                at += moved;
+                int len;
+                while ((len = SSL_read(pair.theirs, got + came, (int)(LEN - came))) > 0)
+                    came += (size_t)len;
+            }
+            cr_expect(at == LEN && memcmp(sent, got, LEN) == 0, "%s, cut %zu %zu", row->name, cuts[i][0], cuts[i][1]);
+            end(&pair);
         }
-        cr_expect(at == LEN && memcmp(sent, got, LEN) == 0, "%s, cut %zu %zu", row->name, cuts[i][0], cuts[i][1]);
-        end(&pair);
-    }
     free(sent);
     free(got);
 }
@@ -265,17 +264,15 @@ Test(stream_tls, short_parts_are_one_record)
 /* Our certificate does not fit into the socket: the handshake, which reading carries on, waits for writing. */
 Test(stream_tls, a_handshake_waits_for_writing)
 {
-    for
-        EACH_ROW(row)
-        {
-            struct pair pair;
-            if (!row->we_serve)
-                continue;
-            begin(&pair, true, row->version, 30000);
-            cr_expect(shake_hands(&pair) > 0, "%s: it had to wait", row->name);
-            cr_expect(!pair.ours.read_wants_write, "%s: and waits no more", row->name);
-            end(&pair);
-        }
+    for (EACH_ROW(row)) {
+        struct pair pair;
+        if (!row->we_serve)
+            continue;
+        begin(&pair, true, row->version, 30000);
+        cr_expect(shake_hands(&pair) > 0, "%s: it had to wait", row->name);
+        cr_expect(!pair.ours.read_wants_write, "%s: and waits no more", row->name);
+        end(&pair);
+    }
 }
 
 /* Tickets that lie on a kept connection are no bytes of a response. */
@@ -305,24 +302,27 @@ Test(stream_tls, tickets_leave_a_connection_quiet)
 
 Test(stream_tls, ending_says_goodbye_and_resetting_does_not)
 {
-    for
-        EACH_ROW(row)
-        {
-            struct pair pair;
-            char byte;
-            begin(&pair, row->we_serve, row->version, 10);
-            shake_hands(&pair);
-            cr_expect(stream_end(&pair.ours) == STREAM_OK && !pair.ours.ssl, "%s", row->name);
-            int result = SSL_read(pair.theirs, &byte, 1);
-            cr_expect(SSL_get_error(pair.theirs, result) == SSL_ERROR_ZERO_RETURN, "%s: close_notify", row->name);
-            end(&pair);
-            begin(&pair, row->we_serve, row->version, 10);
-            shake_hands(&pair);
-            stream_reset(&pair.ours);
-            result = SSL_read(pair.theirs, &byte, 1);
-            cr_expect(SSL_get_error(pair.theirs, result) != SSL_ERROR_ZERO_RETURN, "%s: no close_notify", row->name);
-            end(&pair);
-        }
+    for (EACH_ROW(row)) {
+        struct pair pair;
+        char byte, late[10];
+        size_t len;
+        begin(&pair, row->we_serve, row->version, 10);
+        shake_hands(&pair);
+        cr_expect(stream_end(&pair.ours) == STREAM_OK, "%s", row->name);
+        int result = SSL_read(pair.theirs, &byte, 1);
+        cr_expect(SSL_get_error(pair.theirs, result) == SSL_ERROR_ZERO_RETURN, "%s: close_notify", row->name);
+        cr_expect(stream_end(&pair.ours) == STREAM_OK, "%s: twice is once", row->name);
+        cr_expect(SSL_write(pair.theirs, "late", 4) == 4);
+        cr_expect(stream_read(&pair.ours, late, sizeof late, &len) == STREAM_OK && len == 4,
+                  "%s: the other half goes on", row->name);
+        end(&pair);
+        begin(&pair, row->we_serve, row->version, 10);
+        shake_hands(&pair);
+        stream_reset(&pair.ours);
+        result = SSL_read(pair.theirs, &byte, 1);
+        cr_expect(SSL_get_error(pair.theirs, result) != SSL_ERROR_ZERO_RETURN, "%s: no close_notify", row->name);
+        end(&pair);
+    }
 }
 
 /* A close_notify that finds no room is not lost: the caller is told to come again. */
@@ -337,10 +337,11 @@ Test(stream_tls, goodbye_waits_for_room)
     cr_assert(SSL_read(pair.theirs, &byte, 1) <= 0, "tickets are out of the way");
     while (send(pair.ours.fd, filler, 1, 0) == 1) /* beneath the TLS: only room matters */
         ;
-    cr_expect(stream_end(&pair.ours) == STREAM_AGAIN && pair.ours.ssl);
+    cr_expect(stream_end(&pair.ours) == STREAM_AGAIN);
     while (recv(pair.fd, filler, sizeof filler, 0) > 0)
         ;
-    cr_expect(stream_end(&pair.ours) == STREAM_OK && !pair.ours.ssl);
+    cr_expect(stream_end(&pair.ours) == STREAM_OK);
+    stream_stop_understanding(&pair.ours);
     int result = SSL_read(pair.theirs, &byte, 1);
     cr_expect(SSL_get_error(pair.theirs, result) == SSL_ERROR_ZERO_RETURN);
     cr_expect(stream_read(&pair.ours, &byte, 1, &moved) == STREAM_AGAIN, "afterwards the stream is a plain one");
