@@ -12,7 +12,7 @@
 static void arm_write(struct client *client)
 {
     client->write_armed = true;
-    event_add(&client->writable, NULL);
+    event_add(client->stream.write_wants_read ? &client->readable : &client->writable, NULL);
     deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
 }
 
@@ -49,10 +49,8 @@ void client_write_out(struct client *client, const void *data, size_t len)
         client->above = true;
 }
 
-void client_on_writable(evutil_socket_t fd, short what, void *arg)
+static void write_waiting(struct client *client)
 {
-    (void)fd, (void)what;
-    struct client *client = arg;
     struct buffer *output = &client->output;
     client->write_armed = false;
     client_write_out(client, NULL, 0);
@@ -67,6 +65,22 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
         if (client->exchange)
             client->events->writable(client->exchange);
     }
+}
+
+void client_on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct client *client = arg;
+    if (client->state == CLIENT_LINGERING) {
+        client_say_end(client);
+        return;
+    }
+    if (client->stream.read_wants_write) {
+        client->stream.read_wants_write = false;
+        client_on_readable(fd, EV_READ, client);
+    }
+    if (client->write_armed)
+        write_waiting(client);
 }
 
 struct buffer *client_output(struct client *client)

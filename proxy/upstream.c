@@ -207,10 +207,8 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
         size_t of_fresh = count_sent(call, moved);
         *fresh = (struct span){fresh->data + of_fresh, fresh->len - of_fresh};
     }
-    if (moved < wanted) {
-        connection->write_armed = true;
-        event_add(&connection->writable, NULL);
-    }
+    if (moved < wanted)
+        connection_wait_to_write(connection);
     return true;
 }
 
@@ -414,19 +412,23 @@ static void take(struct upstream_call *call, const char *fresh, size_t len)
         buffer_free(input);
 }
 
-/* The API closed, or the connection broke. */
-static void connection_ended(struct upstream_call *call, bool reset)
+/* The API closed, or the connection broke. A body that ends with the connection is whole only where the API itself said
+ * that this is the end: a reset does not, nor does a FIN that lacks TLS's close_notify (RFC 9112 §9.8). */
+static void connection_ended(struct upstream_call *call, enum stream_result how)
 {
     struct http_parser *parser = call->connection->parser;
+    bool reset = how == STREAM_BROKEN;
     if (!call->head_seen && !http_started(parser)) {
         if (!start_again(call))
             broken(call, UPSTREAM_FAULT_CLOSED,
                    reset ? "connection reset without an answer" : "connection closed without an answer");
-    } else if (!reset && call->head_seen && http_read_end(parser)) {
+    } else if (how == STREAM_END && call->head_seen && http_read_end(parser)) {
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
     } else {
         broken(call, UPSTREAM_FAULT_INVALID,
-               reset ? "connection reset in the middle of the response" : "truncated response");
+               reset               ? "connection reset in the middle of the response"
+               : how == STREAM_CUT ? "truncated response: TLS ended without close_notify"
+                                   : "truncated response");
     }
 }
 
@@ -435,19 +437,17 @@ void call_readable(struct upstream_connection *connection)
     struct upstream_call *call = connection->call;
     char fresh[UPSTREAM_INPUT_SIZE];
     size_t len;
-    if (call->state == CALL_CONNECTING)
-        return; /* the writable side tells about connecting */
-    switch (stream_read(&connection->stream, fresh, sizeof fresh, &len)) {
+    enum stream_result result = stream_read(&connection->stream, fresh, sizeof fresh, &len);
+    switch (result) {
     case STREAM_OK:
         take(call, fresh, len);
         return;
     case STREAM_AGAIN:
         return;
     case STREAM_END:
-        connection_ended(call, false);
-        return;
+    case STREAM_CUT:
     case STREAM_BROKEN:
-        connection_ended(call, true);
+        connection_ended(call, result);
         return;
     }
 }
@@ -481,7 +481,7 @@ struct upstream_call *upstream_start(struct upstream_pool *pool, const struct up
     deadline_init(&call->deadline, pool->base, on_deadline, call);
     event_assign(&call->later, pool->base, -1, 0, on_later, call);
     crash_point(call, "granted-nothing-sent");
-    struct upstream_connection *idle = pool_take(pool, request->upstream);
+    struct upstream_connection *idle = pool_take(pool, request);
     call->reused = idle != NULL;
     if (idle)
         call_connected(call, idle);

@@ -353,8 +353,8 @@ Test(conf_load, without_a_file_the_defaults_are_those_of_a_file)
 
 Test(conf_load, without_a_file_a_bad_url_names_the_flag)
 {
-    static const char *const urls[] = {"",           "http://",  "127.0.0.1:3000", "http://a/b", "http://\xFF",
-                                       "http://a b", "https://a"};
+    static const char *const urls[] = {"",           "http://",    "127.0.0.1:3000", "http://a/b", "http://\xFF",
+                                       "http://a b", "https://a/b"};
     for (size_t i = 0; i < COUNT(urls); i++) {
         char *messages;
         struct conf *conf = load_upstream(&(struct conf_overrides){.upstream = urls[i]}, &messages);
