@@ -60,6 +60,7 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
         return; /* `later` is due */
     if (!client->write_armed)
         deadline_clear(&client->send_deadline);
+    client_fin_if_due(client);
     if (client->state == CLIENT_FLUSHING && !buffer_len(output)) {
         client_after_answer(client);
     } else if (client->state == CLIENT_REQUEST && client->above && buffer_len(output) < CLIENT_LOW_WATER) {

@@ -9,7 +9,7 @@
  * points to it. Each of the three clears its pointer when it reports its end; exchange_free_if_over() frees after the
  * last one.
  *
- * Left out: tunnels (Upgrade), probes.
+ * Left out: probes.
  */
 #include "proxy/exchange_internal.h"
 
@@ -76,7 +76,9 @@ static void timer_passed(void *arg)
     case FLOW_FORWARDING:
     case FLOW_STREAMING:
     case FLOW_PASSING:
-        if (exchange->client && !exchange->response_seen) {
+        if (exchange->tunnel) {
+            tunnel_silent(exchange);
+        } else if (exchange->client && !exchange->response_seen) {
             exchange_raise(exchange, FLOW_RESPONSE_TIMEOUT);
         } else if (!exchange->client) {
             exchange->ended = (struct upstream_end){.ending = UPSTREAM_BROKEN, .head_seen = exchange->response_seen};

@@ -142,6 +142,8 @@ void read_body(void *arg, const char *data, size_t len)
     exchange->bytes_in += len;
     exchange->body_in += len;
     if (exchange->state == FLOW_PASSING) {
+        if (exchange->tunnel)
+            tunnel_touch(exchange);
         pass_body(exchange, data, len);
         return;
     }
@@ -218,6 +220,8 @@ void read_body_end(void *arg)
         exchange->body_complete = true;
         if (!exchange->call)
             return;
+        if (exchange->tunnel)
+            tunnel_touch(exchange);
         if (exchange->request.framing == HTTP_CHUNKED)
             upstream_write(exchange->call, "0\r\n\r\n", 5);
         upstream_write_end(exchange->call);

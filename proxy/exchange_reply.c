@@ -77,7 +77,7 @@ static bool keeps_alive(const struct exchange *exchange)
     return exchange->request.keep_alive && !exchange->worker->draining;
 }
 
-static void write_head(struct exchange *exchange, struct response_head *head)
+void reply_head(struct exchange *exchange, struct response_head *head)
 {
     struct buffer *out = client_output(exchange->client);
     size_t before = buffer_len(out);
@@ -97,7 +97,7 @@ static void write_replay_head(struct exchange *exchange)
     assert(readable && "it was read when it was taken");
     answer->no_body =
         exchange->request.method_id == HTTP_HEAD_METHOD || view.parts.status == 204 || view.parts.status == 304;
-    write_head(exchange, &(struct response_head){
+    reply_head(exchange, &(struct response_head){
                              .parts = view.parts,
                              .framing = answer->no_body ? RESPONSE_NO_BODY : RESPONSE_LENGTH,
                              .length = answer->stored_body.len,
@@ -135,7 +135,7 @@ static void write_live_head(struct exchange *exchange)
     answer->length = length;
     if (framing == RESPONSE_UNTIL_CLOSE)
         exchange->request.keep_alive = false;
-    write_head(exchange, &(struct response_head){
+    reply_head(exchange, &(struct response_head){
                              .parts = {.status = exchange->response.status,
                                        .reason = exchange->response.reason,
                                        .fields = exchange->response_fields,
@@ -220,7 +220,7 @@ void reply_problem_now(struct exchange *exchange)
     }
     problem_write_body(&body, problem);
     bool keep_alive = keeps_alive(exchange) && !row->closes && body_can_drain(exchange);
-    write_head(exchange, &(struct response_head){
+    reply_head(exchange, &(struct response_head){
                              .parts = {.status = row->status,
                                        .fields = fields,
                                        .field_count = problem_fields(problem, row, fields, retry_after)},

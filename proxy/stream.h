@@ -27,6 +27,8 @@ enum stream_result stream_read(struct stream *stream, void *to, size_t size, siz
 enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved);
 /* Is nothing waiting to be read, and has the peer not ended? For idle upstream connections at check-out. */
 bool stream_is_quiet(struct stream *stream);
+/* Lets the kernel ask a silent peer now and then whether it is still there (TCP only). */
+void stream_watch_peer(struct stream *stream);
 void stream_end(struct stream *stream);   /* no more will be written: FIN */
 void stream_close(struct stream *stream); /* close(2); what was written is still delivered by the kernel */
 void stream_reset(struct stream *stream); /* close with RST, so that the peer cannot take it for a complete end */
