@@ -357,14 +357,13 @@ static void on_refused(void *context, struct client *client, enum problem_code c
     const struct problem_row *row = problem_row(code);
     struct http_field fields[] = {{SPAN("Content-Type"), SPAN("application/problem+json")},
                                   {SPAN("Cache-Control"), SPAN("no-store")}};
-    headers_write_response(client_output(client),
-                           &(struct response_head){
-                               .parts = {.status = row->status, .fields = fields, .field_count = 2},
-                               .framing = RESPONSE_LENGTH,
-                               .length = buffer_len(&body),
-                               .client_minor = 1,
-                               .date = time(NULL),
-                           });
+    headers_write_response(client_output(client), &(struct response_head){
+                                                      .parts = {row->status, http_reason(row->status), fields, 2},
+                                                      .framing = RESPONSE_LENGTH,
+                                                      .length = buffer_len(&body),
+                                                      .client_minor = 1,
+                                                      .date = time(NULL),
+                                                  });
     client_append(client, buffer_data(&body), buffer_len(&body));
     if (worker->conf->conf->log.access)
         access_log_write(worker->access, &(struct access_entry){

@@ -29,6 +29,7 @@ static void on_informational(void *owner, const struct http_message *message)
         return;
     struct http_field fields[HTTP_MAX_FIELDS];
     size_t count = headers_select_response(message, "", fields);
+    exchange->continue_sent |= message->status == 100;
     headers_write_response(
         client_output(exchange->client),
         &(struct response_head){

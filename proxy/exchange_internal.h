@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
 #include "proxy/headers.h"
@@ -64,6 +65,7 @@ struct exchange {
     struct buffer normal; /* normalised host, then path */
     struct span host, path;
     struct route_choice choice;
+    struct cors cors;
     struct buffer body; /* keyed: the whole of it */
     struct key_identity identity;
     bool keyed, has_identity, continue_sent, half_closed, body_complete, reading_body, client_paused, upstream_paused;

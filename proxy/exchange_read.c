@@ -91,6 +91,8 @@ static enum flow_event start_reading(struct exchange *exchange)
 enum flow_event read_begin(struct exchange *exchange)
 {
     route_choose(&exchange->choice, exchange_conf(exchange), exchange->host, exchange->path, exchange->request.method);
+    cors_begin(&exchange->cors, exchange_conf(exchange), exchange->choice.route, &exchange->request, exchange->host,
+               exchange->path);
     if (exchange->worker->draining)
         return refuse(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED, NULL);
     if (!exchange->choice.upstream)

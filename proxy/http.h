@@ -132,6 +132,9 @@ const struct http_field *http_find(const struct http_message *message, struct sp
 /* How many fields of that name. */
 size_t http_count(const struct http_message *message, struct span name);
 
+/* The registered reason phrase of a status; empty: none. */
+struct span http_reason(uint16_t status);
+
 /* Chunk framing on the way out: "HEX CRLF" into out, returns its length. The data and CRLF follow; "0 CRLF CRLF" ends.
  */
 #define HTTP_CHUNK_HEAD_MAX 20
