@@ -183,7 +183,8 @@ static size_t process(struct client *client, const char *bytes, size_t len)
     assert(!client->processing);
     client->processing = true;
     while (more) {
-        more = step(client, bytes + at, len - at, &used);
+        struct span rest = span_after((struct span){bytes, len}, at);
+        more = step(client, rest.data, rest.len, &used);
         at += used;
     }
     client->processing = false;

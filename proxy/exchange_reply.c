@@ -269,14 +269,10 @@ static struct span next_slice(const struct exchange *exchange)
     if (answer->no_body)
         return (struct span){0};
     if (answer->stored) {
-        rest = answer->stored_body;
-        rest.data += answer->sent;
-        rest.len -= answer->sent;
+        rest = span_after(answer->stored_body, answer->sent);
     } else {
         uint64_t consumed = exchange->response_too_large ? answer->sent : 0; /* see give_slice */
-        rest = buffer_span(&answer->body);
-        rest.data += answer->sent - consumed;
-        rest.len -= answer->sent - consumed;
+        rest = span_after(buffer_span(&answer->body), answer->sent - consumed);
     }
     if (answer->framed_by_length && !answer->end_allowed && rest.len && answer->sent + rest.len == answer->length)
         rest.len--; /* the last byte waits for the commit */

@@ -168,13 +168,16 @@ static void note_sent(struct upstream_call *call)
     event_active(&call->later, 0, 0);
 }
 
+static struct span unsent_body(const struct upstream_call *call)
+{
+    return call->request.streams ? buffer_span(&call->streamed) : span_after(call->request.body, call->body_sent);
+}
+
 static void send_more(struct upstream_call *call)
 {
     struct upstream_connection *connection = call->connection;
     while (!connection->write_armed && !call->write_failed) {
-        struct span more = call->request.streams ? buffer_span(&call->streamed)
-                                                 : (struct span){call->request.body.data + call->body_sent,
-                                                                 call->request.body.len - call->body_sent};
+        struct span more = unsent_body(call);
         struct iovec parts[2] = {
             {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent},
             {(void *)more.data, more.len}};
