@@ -114,6 +114,7 @@ struct conf_route {
     int64_t retention, unknown_retention;
     uint64_t max_request_body, max_response_body;
     char **replay_drop; /* header names; NULL-terminated */
+    char **cors;        /* origins, as browsers write them; NULL-terminated */
     char *replayed_header;
     bool pass_on_store_error;
     struct component *task; /* NULL: none */

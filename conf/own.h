@@ -22,6 +22,7 @@ void check_upstream_tls(struct reader *reader, const yaml_node_t *node, const st
 setting_read read_routes, read_name, read_match_host, read_match_methods, read_match_path, read_route_upstream;
 setting_read read_keys, read_header_name, read_derive, read_ignore, read_header_names;
 setting_print print_match_host, print_match_methods, print_match_path, print_route_upstream, print_keys;
+setting_read read_origins;
 setting_print print_ignore, print_header_names;
 
 /* read_identity.c */

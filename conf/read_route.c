@@ -176,6 +176,48 @@ void print_header_names(const void *target, FILE *out)
     fputc(']', out);
 }
 
+/* An origin as browsers write it (RFC 6454 §6.2): compared byte by byte, so another spelling would never match. */
+static const char *origin_wrong(const char *origin)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyz0123456789+-._~%:[]";
+    const char *host = strstr(origin, "://");
+    size_t len = strlen(origin);
+    if (strcmp(origin, "*") == 0)
+        return "every origin cannot be listed: name those that are trusted";
+    if (!host || host == origin || host[3] == '\0')
+        return "an origin is scheme://host or scheme://host:port";
+    if (strcspn(origin, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") < len)
+        return "browsers write origins in lower case";
+    if (strspn(host + 3, name) < strlen(host + 3) || strspn(origin, name) < (size_t)(host - origin))
+        return "an origin has no path, not even '/'";
+    if ((strncmp(origin, "http:", 5) == 0 && len > 3 && strcmp(origin + len - 3, ":80") == 0) ||
+        (strncmp(origin, "https:", 6) == 0 && len > 4 && strcmp(origin + len - 4, ":443") == 0))
+        return "browsers leave the scheme's own port away";
+    return NULL;
+}
+
+void read_origins(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
+{
+    (void)setting;
+    if (!reader_sequence(reader, node, "a list of origins"))
+        return;
+    char **origins = CONF_NEW_ARRAY(reader->conf, char *, reader_count(node) + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < reader_count(node); i++) {
+        const yaml_node_t *item = reader_item(reader, node, i);
+        struct scalar scalar;
+        size_t before = reader_enter_item(reader, i);
+        const char *wrong = NULL;
+        bool is_scalar = reader_scalar(reader, item, "an origin such as https://app.example", &scalar);
+        if (is_scalar && (wrong = origin_wrong(scalar.text)))
+            reader_error(reader, item, "'%s': %s", scalar.text, wrong);
+        else if (is_scalar)
+            origins[count++] = conf_copy(reader->conf, scalar.text, strlen(scalar.text));
+        reader_leave(reader, before);
+    }
+    *(char ***)target = origins;
+}
+
 /* ---- keys ------------------------------------------------------------------------------------- */
 
 void read_derive(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
@@ -265,7 +307,7 @@ static void read_route(struct reader *reader, const yaml_node_t *node, struct co
     route->name = route->scope_name = conf_copy(conf, "", 0); /* until read: later routes are compared with this one */
     route->line = (int)reader_place(reader, node).line;
     route->fingerprint_kind = FINGERPRINT_DEFAULT;
-    route->ignore = route->match.methods = none;
+    route->ignore = route->match.methods = route->cors = none;
     reader->route = route;
     reader->path_is_wrong = false;
     if (reader_mapping(reader, node, "a mapping")) {

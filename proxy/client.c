@@ -263,7 +263,7 @@ void client_read_body(struct client *client, enum client_pace pace)
     client->pace = pace;
     if (client->body_done)
         client->body_end_due = true;
-    else
+    else if (pace != CLIENT_PACE_FREE)
         client_set_body_clock(client);
     if (!client->ended)
         client_want_reading(client, true);

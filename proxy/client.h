@@ -77,6 +77,7 @@ void client_set_settings(struct client *client, const struct client_settings *se
 enum client_pace {
     CLIENT_PACE_SILENCE, /* unkeyed: body_timeout is the longest silence */
     CLIENT_PACE_RATE,    /* keyed: cut when in a window of body_timeout less than 1 KiB a second arrived */
+    CLIENT_PACE_FREE,    /* a tunnel: no clock of ours */
 };
 /* Starts (or goes on) reading the body: body()… body_end(). A message without body gives body_end() soon, through the
  * loop. */
@@ -92,6 +93,15 @@ void client_append(struct client *client, const void *data, size_t len);
 void client_write(struct client *client, const void *data, size_t len);
 void client_flush(struct client *client);
 size_t client_queued(const struct client *client);
+
+/*
+ * A tunnel: the answer was 101, its head has been appended. From here on both directions are another protocol's bytes.
+ * They come by body() as long as body is wanted (client_read_body with CLIENT_PACE_FREE, client_pause_body), the peer's
+ * FIN by body_end(); its reset by gone(). client_end_writing() sends FIN when all that was collected has gone out; the
+ * peer may go on sending. client_finish() or client_abort() end the tunnel.
+ */
+void client_tunnel(struct client *client);
+void client_end_writing(struct client *client);
 
 /*
  * The answer is complete. Flushes; the exchange is detached (no further events to it). Then: keep_alive and the whole

@@ -4,6 +4,7 @@
  *     client.c        the life of a connection: begin, answer finished, idle, lingering, death; deadlines
  *     client_read.c   bytes of the socket to events
  *     client_write.c  collected bytes to the socket
+ *     client_tunnel.c what is different in a tunnel
  */
 #pragma once
 
@@ -47,6 +48,8 @@ struct client {
     bool told_half_closed; /* at most once a request */
     bool closing;          /* no further request after this answer */
     bool close_when_idle;  /* nor after any */
+    bool tunnel;           /* the body is another protocol's, up to the peer's FIN */
+    bool fin_due;          /* no more will be written: FIN when the output is empty */
 
     enum client_pace pace;
     uint64_t window_bytes; /* body that came since the body's deadline was set */
@@ -78,4 +81,9 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg);
 
 /* client_write.c */
 void client_write_out(struct client *client, const void *data, size_t len);
+void client_wait_to_write(struct client *client);
 void client_on_writable(evutil_socket_t fd, short what, void *arg);
+
+/* client_tunnel.c */
+void client_tunnel_end(struct client *client); /* the peer's FIN */
+void client_fin_if_due(struct client *client); /* the output has sunk */

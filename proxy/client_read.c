@@ -190,7 +190,8 @@ static size_t process(struct client *client, const char *bytes, size_t len)
     assert(!client->processing);
     client->processing = true;
     while (more) {
-        more = step(client, bytes + at, len - at, &used);
+        struct span rest = span_after((struct span){bytes, len}, at);
+        more = step(client, rest.data, rest.len, &used);
         at += used;
     }
     client->processing = false;
@@ -202,7 +203,10 @@ static size_t process(struct client *client, const char *bytes, size_t len)
 static void end_in_request(struct client *client)
 {
     if (!client->body_done && (client->body_wanted || !buffer_len(&client->input))) {
-        client_gone(client, false);
+        if (client->tunnel)
+            client_tunnel_end(client);
+        else
+            client_gone(client, false);
     } else if (client->body_done && !client->told_half_closed && client->exchange) {
         client->told_half_closed = true;
         client->events->half_closed(client->exchange);
@@ -274,7 +278,10 @@ static void no_bytes(struct client *client, enum stream_result result)
     case STREAM_CUT:
         client->ended = true;
         watch_for_reset(client);
-        after_processing(client);
+        if (buffer_len(&client->input))
+            client_process_input(client); /* what is here counts first: a body may just have been asked for again */
+        else
+            after_processing(client);
         return;
     case STREAM_BROKEN:
         client_gone(client, true);

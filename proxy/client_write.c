@@ -9,7 +9,7 @@
 #include "proxy/client_internal.h"
 
 /* Each time that the socket has taken bytes and wants to be waited for again, send_timeout begins anew. */
-static void arm_write(struct client *client)
+void client_wait_to_write(struct client *client)
 {
     client->write_armed = true;
     event_add(client->stream.write_wants_read ? &client->readable : &client->writable, NULL);
@@ -34,7 +34,7 @@ static void write_now(struct client *client, const void *data, size_t len)
     if (of_data < len)
         buffer_append(output, (const char *)data + of_data, len - of_data);
     if (buffer_len(output))
-        arm_write(client);
+        client_wait_to_write(client);
 }
 
 void client_write_out(struct client *client, const void *data, size_t len)
@@ -58,6 +58,7 @@ static void write_waiting(struct client *client)
         return; /* `later` is due */
     if (!client->write_armed)
         deadline_clear(&client->send_deadline);
+    client_fin_if_due(client);
     if (client->state == CLIENT_FLUSHING && !buffer_len(output)) {
         client_after_answer(client);
     } else if (client->state == CLIENT_REQUEST && client->above && buffer_len(output) < CLIENT_LOW_WATER) {

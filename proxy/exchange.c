@@ -9,7 +9,7 @@
  * points to it. Each of the three clears its pointer when it reports its end; exchange_free_if_over() frees after the
  * last one.
  *
- * Left out: tunnels (Upgrade), probes.
+ * Left out: probes.
  */
 #include "proxy/exchange_internal.h"
 
@@ -76,7 +76,9 @@ static void timer_passed(void *arg)
     case FLOW_FORWARDING:
     case FLOW_STREAMING:
     case FLOW_PASSING:
-        if (exchange->client && !exchange->response_seen) {
+        if (exchange->tunnel) {
+            tunnel_silent(exchange);
+        } else if (exchange->client && !exchange->response_seen) {
             exchange_raise(exchange, FLOW_RESPONSE_TIMEOUT);
         } else if (!exchange->client) {
             exchange->ended = (struct upstream_end){.ending = UPSTREAM_BROKEN, .head_seen = exchange->response_seen};
@@ -358,14 +360,13 @@ static void on_refused(void *context, struct client *client, enum problem_code c
     const struct problem_row *row = problem_row(code);
     struct http_field fields[] = {{SPAN("Content-Type"), SPAN("application/problem+json")},
                                   {SPAN("Cache-Control"), SPAN("no-store")}};
-    headers_write_response(client_output(client),
-                           &(struct response_head){
-                               .parts = {.status = row->status, .fields = fields, .field_count = 2},
-                               .framing = RESPONSE_LENGTH,
-                               .length = buffer_len(&body),
-                               .client_minor = 1,
-                               .date = time(NULL),
-                           });
+    headers_write_response(client_output(client), &(struct response_head){
+                                                      .parts = {row->status, http_reason(row->status), fields, 2},
+                                                      .framing = RESPONSE_LENGTH,
+                                                      .length = buffer_len(&body),
+                                                      .client_minor = 1,
+                                                      .date = time(NULL),
+                                                  });
     client_append(client, buffer_data(&body), buffer_len(&body));
     if (worker->conf->conf->log.access)
         access_log_write(worker->access, &(struct access_entry){

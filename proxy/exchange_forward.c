@@ -29,6 +29,7 @@ static void on_informational(void *owner, const struct http_message *message)
         return;
     struct http_field fields[HTTP_MAX_FIELDS];
     size_t count = headers_select_response(message, "", fields);
+    exchange->continue_sent |= message->status == 100;
     headers_write_response(
         client_output(exchange->client),
         &(struct response_head){
@@ -98,6 +99,8 @@ static void on_body(void *owner, const char *data, size_t len)
     if (exchange->state == FLOW_PASSING && !exchange->degraded) {
         if (!exchange->client)
             return;
+        if (exchange->tunnel)
+            tunnel_touch(exchange);
         reply_begin(exchange);
         pass_piece(exchange, data, len);
     } else {
@@ -140,7 +143,7 @@ static void on_upstream_writable(void *owner)
     struct exchange *exchange = owner;
     if (exchange->client_paused && exchange->client) {
         exchange->client_paused = false;
-        client_read_body(exchange->client, CLIENT_PACE_SILENCE);
+        client_read_body(exchange->client, exchange->tunnel ? CLIENT_PACE_FREE : CLIENT_PACE_SILENCE);
     }
 }
 
@@ -186,6 +189,8 @@ static void on_end(void *owner, const struct upstream_end *end)
 
 static const struct upstream_events events = {
     .informational = on_informational,
+    .switched = tunnel_begin,
+    .half_closed = tunnel_half_closed,
     .head = on_head,
     .body = on_body,
     .turn = on_turn,
@@ -197,6 +202,12 @@ static const struct upstream_events events = {
 static void crash_at(void *arg, const char *name)
 {
     crash_point(arg, name);
+}
+
+/* Only a request without a key may become a tunnel: what a key stands for ends with an answer. */
+static bool may_switch(const struct exchange *exchange)
+{
+    return !exchange->keyed && http_upgrade_offered(&exchange->request);
 }
 
 /* The request as it goes to the API. A whole body (keyed, or read in search of a key) is sent with its length. */
@@ -220,6 +231,7 @@ static void write_request(struct exchange *exchange, struct buffer *out, bool wh
                                    .whole_body = whole_body,
                                    .body_len = buffer_len(&exchange->body),
                                    .pass_expect = !whole_body,
+                                   .upgrade = may_switch(exchange),
                                });
 }
 
@@ -234,7 +246,9 @@ static bool may_resend(const struct exchange *exchange)
 static void start_call(struct exchange *exchange, bool whole_body)
 {
     struct buffer head = {0};
-    bool streams = !whole_body && exchange->request.framing != HTTP_NO_BODY;
+    const struct http_message *request = &exchange->request;
+    bool empty = request->framing == HTTP_LENGTH && request->content_length == 0;
+    bool streams = !whole_body && request->framing != HTTP_NO_BODY && !empty;
     write_request(exchange, &head, whole_body,
                   exchange->identity.derived && exchange->has_identity ? exchange->action : NULL);
     exchange->forwarded_us = monotonic_us();
@@ -247,6 +261,7 @@ static void start_call(struct exchange *exchange, bool whole_body)
             .body = whole_body ? buffer_span(&exchange->body) : (struct span){0},
             .streams = streams,
             .no_body_in_response = exchange->request.method_id == HTTP_HEAD_METHOD,
+            .offer = may_switch(exchange) ? &exchange->request : NULL,
             .resend = !exchange->keyed && may_resend(exchange),
             .crash_point = exchange->keyed ? crash_at : NULL,
             .crash_arg = exchange->worker,

@@ -6,9 +6,11 @@
  *     exchange_forward.c  the call to the API and what it reports, for both lives
  *     exchange_settle.c   how it ended → COMPLETE, RELEASE, ABANDON
  *     exchange_reply.c    what the client gets: problems, replays, streams
+ *     exchange_tunnel.c   the API has answered 101: bytes both ways
  */
 #pragma once
 
+#include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
 #include "proxy/headers.h"
@@ -63,6 +65,7 @@ struct exchange {
     struct buffer normal; /* normalised host, then path */
     struct span host, path;
     struct route_choice choice;
+    struct cors cors;
     struct buffer body; /* keyed: the whole of it */
     struct key_identity identity;
     bool keyed, has_identity, continue_sent, half_closed, body_complete, reading_body, client_paused, upstream_paused;
@@ -86,6 +89,7 @@ struct exchange {
     struct http_field *response_fields; /* selected end-to-end fields */
     size_t response_field_count;
     bool response_seen, response_too_large, answered_504;
+    bool tunnel, api_half_closed; /* it has answered 101; and then said FIN */
     int64_t outcome_due_ms;
 
     /* ---- the answer ------------------------------------------------------------------------------- */
@@ -134,8 +138,14 @@ void read_body_end(void *exchange);
 
 /* Sets the problem that will be the answer. */
 void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome);
+void reply_head(struct exchange *exchange, struct response_head *head); /* appends it; keeps the account */
 void reply_begin(struct exchange *exchange);
 void reply_pump(struct exchange *exchange);
 void reply_problem_now(struct exchange *exchange);
+/* exchange_tunnel.c: what the upstream reports, and the clock of silence. */
+void tunnel_begin(void *exchange, const struct http_message *message);
+void tunnel_half_closed(void *exchange);
+void tunnel_touch(struct exchange *exchange);
+void tunnel_silent(struct exchange *exchange);
 enum problem_code problem_of_fault(enum upstream_fault fault);
 enum problem_code problem_of_reason(enum store_reason reason);

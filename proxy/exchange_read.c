@@ -94,6 +94,8 @@ static enum flow_event start_reading(struct exchange *exchange)
 enum flow_event read_begin(struct exchange *exchange)
 {
     route_choose(&exchange->choice, exchange_conf(exchange), exchange->host, exchange->path, exchange->request.method);
+    cors_begin(&exchange->cors, exchange_conf(exchange), exchange->choice.route, &exchange->request, exchange->host,
+               exchange->path);
     if (exchange->worker->draining)
         return refuse(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED, NULL);
     if (!exchange->choice.upstream)
@@ -145,6 +147,8 @@ void read_body(void *arg, const char *data, size_t len)
     exchange->bytes_in += len;
     exchange->body_in += len;
     if (exchange->state == FLOW_PASSING) {
+        if (exchange->tunnel)
+            tunnel_touch(exchange);
         pass_body(exchange, data, len);
         return;
     }
@@ -221,6 +225,8 @@ void read_body_end(void *arg)
         exchange->body_complete = true;
         if (!exchange->call)
             return;
+        if (exchange->tunnel)
+            tunnel_touch(exchange);
         if (exchange->request.framing == HTTP_CHUNKED)
             upstream_write(exchange->call, "0\r\n\r\n", 5);
         upstream_write_end(exchange->call);

@@ -77,7 +77,7 @@ static bool keeps_alive(const struct exchange *exchange)
     return exchange->request.keep_alive && !exchange->worker->draining;
 }
 
-static void write_head(struct exchange *exchange, struct response_head *head)
+static void append_head(struct exchange *exchange, struct response_head *head)
 {
     struct buffer *out = client_output(exchange->client);
     size_t before = buffer_len(out);
@@ -89,6 +89,16 @@ static void write_head(struct exchange *exchange, struct response_head *head)
     exchange->answer.head_written = true;
 }
 
+void reply_head(struct exchange *exchange, struct response_head *head)
+{
+    struct http_field fields[HTTP_MAX_FIELDS + 1];
+    struct buffer memory = {0};
+    if (exchange->cors.route)
+        cors_join(&exchange->cors, &head->parts, fields, &memory);
+    append_head(exchange, head);
+    buffer_free(&memory);
+}
+
 static void write_replay_head(struct exchange *exchange)
 {
     struct answer *answer = &exchange->answer;
@@ -97,7 +107,7 @@ static void write_replay_head(struct exchange *exchange)
     assert(readable && "it was read when it was taken");
     answer->no_body =
         exchange->request.method_id == HTTP_HEAD_METHOD || view.parts.status == 204 || view.parts.status == 304;
-    write_head(exchange, &(struct response_head){
+    reply_head(exchange, &(struct response_head){
                              .parts = view.parts,
                              .framing = answer->no_body ? RESPONSE_NO_BODY : RESPONSE_LENGTH,
                              .length = answer->stored_body.len,
@@ -105,6 +115,23 @@ static void write_replay_head(struct exchange *exchange)
                              .replayed_header = exchange->choice.route->replayed_header,
                              .date = time(NULL),
                          });
+}
+
+static uint64_t drain_limit(const struct exchange *exchange)
+{
+    return exchange->choice.route ? exchange->choice.route->max_request_body : DRAIN_UNPROTECTED;
+}
+
+/* Can the connection go on after an early answer? Not if the client holds its body back, waiting for a 100 that will
+ * not come, nor if more is to come than will be thrown away. */
+static bool body_can_drain(const struct exchange *exchange)
+{
+    const struct http_message *request = &exchange->request;
+    if (exchange->body_complete)
+        return true;
+    if (request->expect_continue && !exchange->continue_sent && !exchange->body_in)
+        return false;
+    return request->framing != HTTP_LENGTH || request->content_length - exchange->body_in <= drain_limit(exchange);
 }
 
 static enum response_framing choose_framing(struct exchange *exchange, uint64_t *length)
@@ -133,9 +160,9 @@ static void write_live_head(struct exchange *exchange)
     answer->framed_by_length = framing == RESPONSE_LENGTH;
     answer->chunked = framing == RESPONSE_CHUNKED;
     answer->length = length;
-    if (framing == RESPONSE_UNTIL_CLOSE)
+    if (framing == RESPONSE_UNTIL_CLOSE || !body_can_drain(exchange))
         exchange->request.keep_alive = false;
-    write_head(exchange, &(struct response_head){
+    reply_head(exchange, &(struct response_head){
                              .parts = {.status = exchange->response.status,
                                        .reason = exchange->response.reason,
                                        .fields = exchange->response_fields,
@@ -166,34 +193,29 @@ static const char *state_name(enum store_state state)
     return NULL;
 }
 
-static size_t problem_fields(const struct problem *problem, const struct problem_row *row, struct http_field fields[4],
-                             char retry_after[24])
+#define PROBLEM_FIELDS (3 + CORS_OWN_FIELDS)
+
+struct problem_head { /* what the fields of such an answer point into */
+    struct http_field fields[PROBLEM_FIELDS];
+    char retry_after[24];
+    struct buffer memory;
+};
+
+static size_t problem_fields(const struct exchange *exchange, struct problem_head *head)
 {
+    const struct problem *problem = &exchange->problem;
+    struct http_field *fields = head->fields;
     size_t count = 0;
     fields[count++] = (struct http_field){SPAN("Content-Type"), SPAN("application/problem+json")};
     fields[count++] = (struct http_field){SPAN("Cache-Control"), SPAN("no-store")};
-    if (row->retry_after) {
-        snprintf(retry_after, 24, "%lld", (long long)(problem->retry_after ? problem->retry_after : 1));
-        fields[count++] = (struct http_field){SPAN("Retry-After"), span_of(retry_after)};
+    if (problem_row(problem->code)->retry_after) {
+        snprintf(head->retry_after, sizeof head->retry_after, "%lld",
+                 (long long)(problem->retry_after ? problem->retry_after : 1));
+        fields[count++] = (struct http_field){SPAN("Retry-After"), span_of(head->retry_after)};
     }
+    if (exchange->cors.route)
+        count += cors_own_fields(&exchange->cors, fields + count, &head->memory);
     return count;
-}
-
-static uint64_t drain_limit(const struct exchange *exchange)
-{
-    return exchange->choice.route ? exchange->choice.route->max_request_body : DRAIN_UNPROTECTED;
-}
-
-/* Can the connection go on after an early answer? Not if the client holds its body back, waiting for a 100 that will
- * not come, nor if more is to come than will be thrown away. */
-static bool body_can_drain(const struct exchange *exchange)
-{
-    const struct http_message *request = &exchange->request;
-    if (exchange->body_complete)
-        return true;
-    if (request->expect_continue && !exchange->continue_sent)
-        return false;
-    return request->framing != HTTP_LENGTH || request->content_length - exchange->body_in <= drain_limit(exchange);
 }
 
 static void finish(struct exchange *exchange, bool keep_alive)
@@ -207,8 +229,7 @@ void reply_problem_now(struct exchange *exchange)
 {
     struct problem *problem = &exchange->problem;
     const struct problem_row *row = problem_row(problem->code);
-    struct http_field fields[4];
-    char retry_after[24];
+    struct problem_head memory = {.memory = {0}};
     struct buffer body = {0};
     if (problem->code == PROBLEM_IN_PROGRESS && !exchange->known.state)
         exchange->known.state = STORE_IN_PROGRESS; /* it left the line before the store said more */
@@ -220,20 +241,20 @@ void reply_problem_now(struct exchange *exchange)
     }
     problem_write_body(&body, problem);
     bool keep_alive = keeps_alive(exchange) && !row->closes && body_can_drain(exchange);
-    write_head(exchange, &(struct response_head){
-                             .parts = {.status = row->status,
-                                       .fields = fields,
-                                       .field_count = problem_fields(problem, row, fields, retry_after)},
-                             .framing = RESPONSE_LENGTH,
-                             .length = buffer_len(&body),
-                             .keep_alive = keep_alive,
-                             .degraded = exchange->degraded,
-                             .date = time(NULL),
-                         });
+    size_t field_count = problem_fields(exchange, &memory);
+    append_head(exchange, &(struct response_head){
+                              .parts = {row->status, http_reason(row->status), memory.fields, field_count},
+                              .framing = RESPONSE_LENGTH,
+                              .length = buffer_len(&body),
+                              .keep_alive = keep_alive,
+                              .degraded = exchange->degraded,
+                              .date = time(NULL),
+                          });
     if (exchange->request.method_id != HTTP_HEAD_METHOD) {
         client_append(exchange->client, buffer_data(&body), buffer_len(&body));
         exchange->bytes_out += buffer_len(&body);
     }
+    buffer_free(&memory.memory);
     buffer_free(&body);
     finish(exchange, keep_alive);
 }
@@ -248,14 +269,10 @@ static struct span next_slice(const struct exchange *exchange)
     if (answer->no_body)
         return (struct span){0};
     if (answer->stored) {
-        rest = answer->stored_body;
-        rest.data += answer->sent;
-        rest.len -= answer->sent;
+        rest = span_after(answer->stored_body, answer->sent);
     } else {
         uint64_t consumed = exchange->response_too_large ? answer->sent : 0; /* see give_slice */
-        rest = buffer_span(&answer->body);
-        rest.data += answer->sent - consumed;
-        rest.len -= answer->sent - consumed;
+        rest = span_after(buffer_span(&answer->body), answer->sent - consumed);
     }
     if (answer->framed_by_length && !answer->end_allowed && rest.len && answer->sent + rest.len == answer->length)
         rest.len--; /* the last byte waits for the commit */

@@ -32,6 +32,7 @@ struct forward_head {
     bool whole_body;         /* keyed: the body is known, Content-Length is body_len */
     uint64_t body_len;
     bool pass_expect; /* unkeyed: Expect goes on */
+    bool upgrade;     /* a tunnel is offered: Upgrade goes on, with a Connection of our own */
 };
 /* Appends request line, fields, framing and the empty line. Unkeyed framing follows the message (length or chunked). */
 void headers_write_request(struct buffer *out, const struct forward_head *head);
@@ -61,6 +62,7 @@ struct response_head {
     struct span request_id;         /* added unless the parts hold X-Request-Id; empty: none */
     const char *replayed_header;    /* not NULL: "NAME: true" is added */
     bool degraded;                  /* Idempotency-Degraded: true */
+    struct span upgrade;            /* of a 101: the protocol; empty: none */
     int64_t date; /* seconds since 1970: a fresh Date replaces the parts' own; 0: Date passes as it is, and
                      none is added */
 };

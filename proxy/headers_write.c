@@ -177,6 +177,14 @@ static void put_request_framing(struct pen *pen, const struct forward_head *head
         put_length(pen, 0);
 }
 
+static void put_upgrade_offer(struct pen *pen, const struct http_message *message)
+{
+    put(pen, SPAN("Connection: upgrade\r\n"));
+    for (size_t i = 0; i < message->field_count; i++)
+        if (span_equal_nocase(message->fields[i].name, SPAN("Upgrade")))
+            put_field(pen, SPAN("Upgrade"), message->fields[i].value);
+}
+
 static void put_request_additions(struct pen *pen, const struct forward_head *head, const struct seen *seen)
 {
     put_forwarded(pen, head, seen);
@@ -191,6 +199,8 @@ static void put_request_additions(struct pen *pen, const struct forward_head *he
         put_field(pen, SPAN("Via"), head->message->minor == 0 ? SPAN("1.0 einmal") : SPAN("1.1 einmal"));
     if (head->pass_expect && head->message->expect_continue)
         put_field(pen, SPAN("Expect"), SPAN("100-continue"));
+    if (head->upgrade)
+        put_upgrade_offer(pen, head->message);
     put_request_framing(pen, head);
     put(pen, crlf);
 }
@@ -318,7 +328,7 @@ static void put_status_line(struct pen *pen, const struct response_parts *parts)
 void headers_write_response(struct buffer *out, const struct response_head *head)
 {
     struct span replayed = span_of(head->replayed_header), date = {NULL, 0};
-    size_t room = 512 + head->parts.reason.len + head->request_id.len + replayed.len +
+    size_t room = 512 + head->parts.reason.len + head->request_id.len + replayed.len + head->upgrade.len +
                   fields_size(head->parts.fields, head->parts.field_count);
     struct pen pen = pen_open(out, room);
     char date_memory[DATE_LEN];
@@ -340,6 +350,9 @@ void headers_write_response(struct buffer *out, const struct response_head *head
             put(&pen, SPAN("Connection: close\r\n"));
         else if (head->client_minor == 0)
             put(&pen, SPAN("Connection: keep-alive\r\n"));
+    } else if (head->upgrade.len) {
+        put(&pen, SPAN("Connection: upgrade\r\n"));
+        put_field(&pen, SPAN("Upgrade"), head->upgrade);
     }
     put(&pen, crlf);
     pen_close(out, &pen);

@@ -126,6 +126,14 @@ void http_next(struct http_parser *parser)
     };
 }
 
+void http_switch(struct http_parser *parser)
+{
+    assert(parser->stage == STAGE_BODY || parser->stage == STAGE_OVER);
+    assert(parser->framing != HTTP_CHUNKED && parser->remaining == 0);
+    parser->framing = HTTP_UNTIL_CLOSE;
+    parser->stage = STAGE_BODY;
+}
+
 static char *place(char *at, struct span *span)
 {
     if (span->len)

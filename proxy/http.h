@@ -38,7 +38,7 @@ enum http_framing {
     HTTP_NO_BODY, /* none can follow: no framing field in a request; HEAD, 1xx, 204, 304 in a response */
     HTTP_LENGTH,  /* content_length (may be 0) */
     HTTP_CHUNKED,
-    HTTP_UNTIL_CLOSE, /* responses only */
+    HTTP_UNTIL_CLOSE, /* responses, and both directions of a tunnel */
 };
 
 #define HTTP_MAX_FIELDS             256 /* limits.headers may not exceed it */
@@ -115,6 +115,15 @@ enum http_body_verdict http_read_body(struct http_parser *parser, const char *by
 bool http_read_end(struct http_parser *parser);
 void http_next(struct http_parser *parser); /* after END: ready for the next message; fields of the last one are gone */
 
+/* Upgrade (RFC 9110 §7.8). Does this request offer to become a tunnel: HTTP/1.1, no body, and no protocol that would
+ * carry requests past us? */
+bool http_upgrade_offered(const struct http_message *request);
+/* Does this 101 take up what was offered? */
+bool http_upgrade_answers(const struct http_message *request, const struct http_message *response);
+/* After the head of an upgrade, or of the 101 to it: all that follows in this direction is another protocol's. It is
+ * handed on as a body that ends with the connection. */
+void http_switch(struct http_parser *parser);
+
 /* A copy of the message whose spans and fields live in one block of memory, to be released with free(). */
 void *http_message_copy(struct http_message *to, const struct http_message *from);
 
@@ -122,6 +131,9 @@ void *http_message_copy(struct http_message *to, const struct http_message *from
 const struct http_field *http_find(const struct http_message *message, struct span name);
 /* How many fields of that name. */
 size_t http_count(const struct http_message *message, struct span name);
+
+/* The registered reason phrase of a status; empty: none. */
+struct span http_reason(uint16_t status);
 
 /* Chunk framing on the way out: "HEX CRLF" into out, returns its length. The data and CRLF follow; "0 CRLF CRLF" ends.
  */

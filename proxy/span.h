@@ -44,6 +44,12 @@ static inline struct span span_trim(struct span s) /* optional white space, RFC 
     return s;
 }
 
+/* What follows the first `count` bytes. Also of an empty one that points nowhere: NULL + 0 is undefined. */
+static inline struct span span_after(struct span s, size_t count)
+{
+    return count ? (struct span){s.data + count, s.len - count} : s;
+}
+
 /* Out of memory: everything that a peer can size is bounded before, so this is the machine's end, not a peer's doing.
  */
 static inline void *must_allocate(void *memory)

@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -53,6 +55,20 @@ bool stream_is_quiet(struct stream *stream)
     if (stream->ssl)
         return stream_tls_is_quiet(stream);
     return recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+void stream_watch_peer(struct stream *stream)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60}, /* seconds: gone peers are noticed after two minutes */
+        {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_KEEPCNT, 4},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        setsockopt(stream->fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
 bool stream_is_dead(const struct stream *stream)

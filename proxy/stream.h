@@ -45,6 +45,8 @@ bool stream_has_pending(const struct stream *stream);
 enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved);
 /* Is nothing waiting to be read, and has the peer not ended? For idle upstream connections at check-out. */
 bool stream_is_quiet(struct stream *stream);
+/* Lets the kernel ask a silent peer now and then whether it is still there (TCP only). */
+void stream_watch_peer(struct stream *stream);
 /* Is the connection gone in both directions (reset, or closed wholly)? After a FIN reading tells no more: it says END
  * for ever, whatever comes. */
 bool stream_is_dead(const struct stream *stream);

@@ -84,7 +84,7 @@ static void set_clock(struct upstream_call *call)
         return; /* connecting has its own */
     if (call->connection->write_armed || (call->write_failed && !call->head_seen))
         deadline_set(&call->deadline, monotonic_ms() + upstream->send_timeout);
-    else if (call->head_seen && !call->paused)
+    else if (call->head_seen && !call->paused && !call->tunnel)
         deadline_set(&call->deadline, monotonic_ms() + upstream->stall_timeout);
     else
         deadline_clear(&call->deadline);
@@ -190,7 +190,7 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
     struct upstream_connection *connection = call->connection;
     struct span waiting = buffer_span(&call->streamed);
     if (!call->request.streams)
-        waiting = (struct span){call->request.body.data + call->body_sent, call->request.body.len - call->body_sent};
+        waiting = span_after(call->request.body, call->body_sent);
     struct span spans[3] = {
         {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent}, waiting, *fresh};
     struct iovec parts[3];
@@ -225,10 +225,26 @@ static void send_more(struct upstream_call *call, struct span fresh)
     set_clock(call);
 }
 
+/* Our half of a tunnel is over when all of it has gone out. */
+static void end_half(struct upstream_call *call)
+{
+    if (!call->stream_ended || call->fin_sent || call->write_failed || buffer_len(&call->streamed))
+        return;
+    if (stream_end(&call->connection->stream) == STREAM_AGAIN) {
+        connection_wait_to_write(call->connection); /* and then here again */
+        return;
+    }
+    call->fin_sent = true;
+    if (call->read_ended)
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
+}
+
 void call_writable(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
     send_more(call, (struct span){0});
+    if (call->state == CALL_RUNNING && call->tunnel)
+        end_half(call);
     if (call->state == CALL_RUNNING && call->above && upstream_queued(call) < UPSTREAM_LOW_WATER) {
         call->above = false;
         call->events->writable(call->owner);
@@ -313,9 +329,8 @@ static void on_no_piece(void *arg, const char *data, size_t len)
 static bool take_interim(struct upstream_call *call, const struct http_message *message)
 {
     size_t used;
-    if (message->status == 101 || ++call->interim > MAX_INTERIM) {
-        broken(call, UPSTREAM_FAULT_INVALID,
-               message->status == 101 ? "101 without having been asked" : "too many 1xx responses");
+    if (++call->interim > MAX_INTERIM) {
+        broken(call, UPSTREAM_FAULT_INVALID, "too many 1xx responses");
         return false;
     }
     call->events->informational(call->owner, message);
@@ -325,6 +340,22 @@ static bool take_interim(struct upstream_call *call, const struct http_message *
     assert(verdict == HTTP_BODY_END);
     http_next(call->connection->parser);
     return true;
+}
+
+/* A 101. True: it is a tunnel from here on. */
+static bool take_switch(struct upstream_call *call, const struct http_message *message)
+{
+    const struct http_message *offer = call->request.offer;
+    if (!offer || !call->sent_all || !http_upgrade_answers(offer, message)) {
+        broken(call, UPSTREAM_FAULT_INVALID, "101 to what was not asked for");
+        return false;
+    }
+    call->head_seen = call->tunnel = call->request.streams = true;
+    call->keep_alive = call->stream_ended = false;
+    http_switch(call->connection->parser);
+    stream_watch_peer(&call->connection->stream);
+    call->events->switched(call->owner, message);
+    return call->state == CALL_RUNNING;
 }
 
 static bool take_head(struct upstream_call *call, const struct http_message *message)
@@ -354,6 +385,8 @@ static bool read_heads(struct upstream_call *call, const char *bytes, size_t len
             *at += used;
             if (message.status >= 200)
                 return take_head(call, &message);
+            if (message.status == 101)
+                return take_switch(call, &message);
             if (!take_interim(call, &message))
                 return false;
         }
@@ -412,6 +445,17 @@ static void take(struct upstream_call *call, const char *fresh, size_t len)
         buffer_free(input);
 }
 
+/* The API's half of a tunnel is over. Where our bytes cannot be delivered any more its FIN is the end of both. */
+static void half_ended(struct upstream_call *call)
+{
+    call->read_ended = true;
+    connection_want_reading(call->connection, false);
+    if (call->fin_sent || call->write_failed)
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
+    else
+        call->events->half_closed(call->owner);
+}
+
 /* The API closed, or the connection broke. A body that ends with the connection is whole only where the API itself said
  * that this is the end: a reset does not, nor does a FIN that lacks TLS's close_notify (RFC 9112 §9.8). */
 static void connection_ended(struct upstream_call *call, enum stream_result how)
@@ -422,13 +466,16 @@ static void connection_ended(struct upstream_call *call, enum stream_result how)
         if (!start_again(call))
             broken(call, UPSTREAM_FAULT_CLOSED,
                    reset ? "connection reset without an answer" : "connection closed without an answer");
+    } else if (!reset && call->tunnel) {
+        half_ended(call);
     } else if (how == STREAM_END && call->head_seen && http_read_end(parser)) {
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
     } else {
         broken(call, UPSTREAM_FAULT_INVALID,
-               reset               ? "connection reset in the middle of the response"
-               : how == STREAM_CUT ? "truncated response: TLS ended without close_notify"
-                                   : "truncated response");
+               reset && call->tunnel ? "the tunnel was reset"
+               : reset               ? "connection reset in the middle of the response"
+               : how == STREAM_CUT   ? "truncated response: TLS ended without close_notify"
+                                     : "truncated response");
     }
 }
 
@@ -463,7 +510,7 @@ void upstream_pause(struct upstream_call *call)
 void upstream_resume(struct upstream_call *call)
 {
     call->paused = false;
-    if (call->connection && call->state == CALL_RUNNING)
+    if (call->connection && call->state == CALL_RUNNING && !call->read_ended)
         connection_want_reading(call->connection, true);
     set_clock(call);
 }

@@ -50,6 +50,11 @@ struct upstream_end {
 struct upstream_events {
     /* A 1xx (not 101), in order, before head(). */
     void (*informational)(void *owner, const struct http_message *message);
+    /* A 101 that takes up request.offer: the call is a tunnel. What the API sends comes by body(), upstream_write()
+     * sends, upstream_write_end() is our FIN. No head() follows. */
+    void (*switched)(void *owner, const struct http_message *message);
+    /* Tunnels: the API has said FIN and ours is not yet out; with ours the call ends as ANSWERED. */
+    void (*half_closed)(void *owner);
     /* The final head; `message` is valid during the call only. */
     void (*head)(void *owner, const struct http_message *message);
     void (*body)(void *owner, const char *data, size_t len); /* valid during the call */
@@ -73,6 +78,7 @@ struct upstream_request {
     struct span body;                     /* keyed: the whole body, borrowed until sent() or end(); else empty */
     bool streams;                         /* body follows by upstream_write … upstream_write_end */
     bool no_body_in_response;             /* HEAD */
+    const struct http_message *offer;     /* it offers an upgrade; lives until end(). NULL: a 101 is invalid */
     bool resend;                          /* unkeyed, bodiless GET, HEAD, OPTIONS */
     void (*crash_point)(void *arg, const char *name); /* debug builds: "granted-nothing-sent", "first-byte-sent",
                                                          "last-byte-sent"; may be NULL */

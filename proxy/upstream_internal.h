@@ -55,6 +55,7 @@ struct upstream_call {
 
     /* the response */
     bool head_seen, paused, keep_alive;
+    bool tunnel, read_ended, fin_sent; /* read_ended: the API's FIN; fin_sent: ours */
     unsigned interim;
 
     const char *unreachable;    /* an ending that is told by `later`: why */

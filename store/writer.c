@@ -71,6 +71,8 @@ static bool gather(struct store *store)
     struct writer *writer = &store->writer;
     pthread_mutex_lock(&store->queue_lock);
     bool busy = store->queue || store->has_cancelled || store->controls || writer->pending || writer->sweep_more;
+    busy |= store->closing && !writer->knows_closing; /* it may have been said while nobody slept */
+    writer->knows_closing = store->closing;
     if (!busy)
         sleep_until(store, next_turn_ms(store));
     if (store->queue) {

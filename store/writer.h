@@ -80,6 +80,7 @@ struct writer { /* the thread's own */
     bool failing;           /* the last commit or begin failed, for another reason than room */
     bool sweep_more;        /* the last one found as much as it was allowed to */
     bool wrote;             /* the present transaction has something to commit */
+    bool knows_closing;     /* …and has looked once whether there is nothing more to do */
     int64_t maintain_at_ms; /* these by the boot-time clock, which tests do not move */
     int64_t retry_at_ms;    /* kept outcomes, and commits while the store fails */
     int64_t retry_delay_ms; /* 0: nothing failed lately */

@@ -200,6 +200,7 @@ criterion "unit and store tests" build/dev
 counted "end to end" python3 $run_py --einmal build/dev/einmal --jobs 4 --set all
 heading "house rules: includes, sizes, format"
 collect "$rules_job" "$rules_log"
+counted "the same verdicts with llhttp 9" sh tests/support/other_llhttp.sh
 counted "examples of the README" sh tests/support/readme_examples.sh build/dev/einmal
 
 if built asan; then

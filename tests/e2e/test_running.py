@@ -395,7 +395,7 @@ def not_supported_yet(t):
     t.ordinary = False
     later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True}, {"timeouts": {"drain_delay": "5s"}},
              {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
-             {"route": {"preset": "stripe"}}, {"route": {"cors": ["https://app.example"]}}]
+             {"route": {"preset": "stripe"}}]
     for number, settings in enumerate(later):
         proxy = t.prepare("-%d" % number, **settings)
         proxy.spawn()

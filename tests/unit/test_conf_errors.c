@@ -378,6 +378,26 @@ Test(conf_errors, tls)
     CHECK(rows);
 }
 
+Test(conf_errors, origins)
+{
+#define ORIGIN(text) CONF_ROUTE "    cors: [\"https://fine.example\", \"" text "\"]\n"
+#define WRONG(text)  AT("5:36") "routes[0].cors[1]: '" text "': "
+    static const struct row rows[] = {
+        {"any", ORIGIN("*"), WRONG("*") "every origin cannot be listed: name those that are trusted\n"},
+        {"null", ORIGIN("null"), WRONG("null") "an origin is scheme://host or scheme://host:port\n"},
+        {"no scheme", ORIGIN("a.example"), WRONG("a.example") "an origin is scheme://host or scheme://host:port\n"},
+        {"no host", ORIGIN("https://"), WRONG("https://") "an origin is scheme://host or scheme://host:port\n"},
+        {"slash", ORIGIN("https://a/"), WRONG("https://a/") "an origin has no path, not even '/'\n"},
+        {"user", ORIGIN("https://u@a"), WRONG("https://u@a") "an origin has no path, not even '/'\n"},
+        {"case", ORIGIN("https://A"), WRONG("https://A") "browsers write origins in lower case\n"},
+        {"port 443", ORIGIN("https://a:443"), WRONG("https://a:443") "browsers leave the scheme's own port away\n"},
+        {"port 80", ORIGIN("http://a:80"), WRONG("http://a:80") "browsers leave the scheme's own port away\n"},
+        {"no list", CONF_ROUTE "    cors: https://a\n",
+         AT("5:11") "routes[0].cors: expected a list of origins, not a single value\n"},
+    };
+    CHECK(rows);
+}
+
 Test(conf_errors, later_versions)
 {
     static const struct row rows[] = {
@@ -393,7 +413,6 @@ Test(conf_errors, later_versions)
         {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
          AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
         {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
-        {"cors", CONF_ROUTE "    cors: [\"https://a\"]\n", AT("5:5") "routes[0].cors: not supported yet\n"},
     };
     CHECK(rows);
 }
