@@ -162,7 +162,7 @@ void connect_timed_out(struct upstream_call *call)
     if (call->connection)
         connection_close(call->connection);
     call->connection = NULL;
-    if (!resolving && call->next_address < call->addresses.count)
+    if (!resolving && call->next_address < call->addresses.count && monotonic_ms() < call->connect_due_ms)
         try_next(call);
     else
         fail(call, securing ? "TLS handshake not over in connect_timeout" : "not connected in connect_timeout");

@@ -53,10 +53,10 @@ static inline void nap(int ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
-/* Whatever is due now. */
+/* Whatever is due now. (Without ONCE it would not return while something spins.) */
 static inline void net_turn(void)
 {
-    event_base_loop(base, EVLOOP_NONBLOCK);
+    event_base_loop(base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
 }
 
 static inline void net_run(int ms)

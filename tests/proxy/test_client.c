@@ -180,6 +180,22 @@ Test(client, answers_half_closed_pipelined_requests_to_the_last)
     run_end(&run, "half-closed and pipelined");
 }
 
+Test(client, tells_each_pipelined_request_of_the_half_close)
+{
+    struct run run;
+    run_begin(&run);
+    run.on_end = ACT_NOTHING;
+    cr_assert(net_say(run.peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    shutdown(run.peer, SHUT_WR);
+    cr_assert(NET_UNTIL(run.halves == 1));
+    run_act(&run, ACT_FINISH);
+    cr_assert(NET_UNTIL(run.halves == 2), "%s", buffer_text(&run.log));
+    run_act(&run, ACT_FINISH);
+    cr_assert_eq(run_hear_out(&run), HEARD_END);
+    cr_assert_eq(answers(&run), 2);
+    run_end(&run, "half-closed twice");
+}
+
 /* The answer does not fit into the socket, so EV_WRITE is armed while the FIN is there to be read. */
 Test(client, does_not_spin_when_a_half_closed_client_reads_slowly)
 {
