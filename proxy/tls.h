@@ -7,7 +7,8 @@
  *
  * As a server: TLS 1.2 and 1.3, no renegotiation, ALPN http/1.1 or none (a client that offers only others is refused),
  * resumption by tickets only. Tickets outlive a reload, because their keys do, and are good for one listener with one
- * set of client authorities: a ticket never stands in for a certificate that was not asked for when it was made.
+ * set of client authorities: a ticket never stands in for a certificate that was not asked for when it was made. Who
+ * resumes is who showed the certificate then, for as long as OpenSSL lets a session live (two hours).
  *
  * As a client: the certificate and the name in it are verified unless the configuration says otherwise; the name must
  * stand in subjectAltName (RFC 9110 §4.3.4), wildcards only for a whole label. SNI carries the name, never an address.
