@@ -79,7 +79,8 @@ static void timer_passed(void *arg)
         if (exchange->tunnel) {
             tunnel_silent(exchange);
         } else if (exchange->client && !exchange->response_seen) {
-            exchange_raise(exchange, FLOW_RESPONSE_TIMEOUT);
+            bool degraded = exchange->state == FLOW_PASSING && exchange->degraded;
+            exchange_raise(exchange, degraded ? FLOW_DEGRADED_TIMEOUT : FLOW_RESPONSE_TIMEOUT);
         } else if (!exchange->client) {
             exchange->ended = (struct upstream_end){.ending = UPSTREAM_BROKEN, .head_seen = exchange->response_seen};
             exchange->reason = STORE_REASON_OUTCOME_TIMEOUT;
@@ -470,7 +471,8 @@ void exchange_drain_limit(struct exchange *exchange)
         break;
     case FLOW_READING:
     case FLOW_RESERVING:
-        exchange_problem(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED);
+        if (exchange->client) /* else it has its answer already */
+            exchange_problem(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED);
         break;
     case FLOW_PASSING:
     case FLOW_SETTLING:

@@ -44,7 +44,7 @@ static void on_informational(void *owner, const struct http_message *message)
 static void on_head(void *owner, const struct http_message *message)
 {
     struct exchange *exchange = owner;
-    const char *marker = exchange->choice.route ? exchange->choice.route->replayed_header : "";
+    const char *marker = exchange->choice.route ? exchange->choice.route->replayed_header : "Idempotent-Replayed";
     crash_point(exchange->worker, "head-read");
     exchange->response_memory = http_message_copy(&exchange->response, message);
     exchange->response_fields = NEW_ARRAY(struct http_field, message->field_count);
@@ -88,7 +88,7 @@ static void pass_piece(struct exchange *exchange, const char *data, size_t len)
     if (len < APPEND_BELOW)
         client_append(client, data, len);
     else
-        client_write(client, data, len);
+        client_write(client, data, len), exchange->answer.flushed = true;
     if (exchange->answer.chunked)
         client_append(client, "\r\n", 2);
 }
@@ -147,9 +147,10 @@ static void on_upstream_writable(void *owner)
     }
 }
 
-static enum store_reason reason_of_fault(enum upstream_fault fault)
+/* After a head the answer was cut, whatever cut it. */
+static enum store_reason reason_of_end(const struct upstream_end *end)
 {
-    switch (fault) {
+    switch (end->fault) {
     case UPSTREAM_FAULT_NONE:
         return STORE_REASON_NONE;
     case UPSTREAM_FAULT_UNREACHABLE:
@@ -159,7 +160,7 @@ static enum store_reason reason_of_fault(enum upstream_fault fault)
     case UPSTREAM_FAULT_INVALID:
         return STORE_REASON_INVALID;
     case UPSTREAM_FAULT_SEND_TIMEOUT:
-        return STORE_REASON_SEND_TIMEOUT;
+        return end->head_seen ? STORE_REASON_INVALID : STORE_REASON_SEND_TIMEOUT;
     case UPSTREAM_FAULT_STALL:
         return STORE_REASON_STALL;
     }
@@ -171,7 +172,7 @@ static void on_end(void *owner, const struct upstream_end *end)
     struct exchange *exchange = owner;
     exchange->call = NULL;
     exchange->ended = *end;
-    exchange->reason = reason_of_fault(end->fault);
+    exchange->reason = reason_of_end(end);
     exchange->upstream_us = monotonic_us() - exchange->forwarded_us;
     switch (end->ending) {
     case UPSTREAM_ANSWERED:
@@ -218,21 +219,22 @@ static void write_request(struct exchange *exchange, struct buffer *out, bool wh
     const char *key_header = "Idempotency-Key";
     if (exchange->has_identity && !exchange->identity.derived)
         key_header = route->keys[exchange->identity.alternative].header;
-    headers_write_request(out, &(struct forward_head){
-                                   .message = &exchange->request,
-                                   .upstream = exchange->choice.upstream,
-                                   .forwarded = conf->forwarded,
-                                   .via = conf->via,
-                                   .client_address = span_of(exchange->peer),
-                                   .client_tls = exchange->client_tls,
-                                   .request_id = span_of(exchange->request_id),
-                                   .key_header = exchange->has_identity ? span_of(key_header) : (struct span){0},
-                                   .derived_key = span_of(derived_key),
-                                   .whole_body = whole_body,
-                                   .body_len = buffer_len(&exchange->body),
-                                   .pass_expect = !whole_body,
-                                   .upgrade = may_switch(exchange),
-                               });
+    headers_write_request(
+        out, &(struct forward_head){
+                 .message = &exchange->request,
+                 .upstream = exchange->choice.upstream,
+                 .forwarded = conf->forwarded,
+                 .via = conf->via,
+                 .client_address = span_of(strcmp(exchange->peer, "unix") == 0 ? "unknown" : exchange->peer),
+                 .client_tls = exchange->client_tls,
+                 .request_id = span_of(exchange->request_id),
+                 .key_header = exchange->has_identity ? span_of(key_header) : (struct span){0},
+                 .derived_key = span_of(derived_key),
+                 .whole_body = whole_body,
+                 .body_len = buffer_len(&exchange->body),
+                 .pass_expect = !whole_body,
+                 .upgrade = may_switch(exchange),
+             });
 }
 
 static bool may_resend(const struct exchange *exchange)
@@ -310,32 +312,37 @@ enum flow_event pass_end(struct exchange *exchange)
     return after_pass(exchange);
 }
 
+/* Nobody listens to the API any more; whether it may have acted depends on whether it was sent anything. */
+static void drop_call(struct exchange *exchange, enum store_reason reason)
+{
+    bool sent = upstream_has_sent(exchange->call);
+    exchange->ended =
+        (struct upstream_end){.ending = sent ? UPSTREAM_BROKEN : UPSTREAM_UNSENT, .head_seen = exchange->response_seen};
+    exchange->reason = sent ? reason : STORE_REASON_UNSENT;
+    exchange->upstream_us = monotonic_us() - exchange->forwarded_us;
+    upstream_cancel(exchange->call);
+    exchange->call = NULL;
+}
+
 enum flow_event pass_break(struct exchange *exchange)
 {
     if (exchange->call) {
-        upstream_cancel(exchange->call);
-        exchange->call = NULL;
-        exchange->upstream_us = monotonic_us() - exchange->forwarded_us;
-        exchange->ended = (struct upstream_end){.ending = UPSTREAM_BROKEN, .head_seen = exchange->response_seen};
+        drop_call(exchange, STORE_REASON_OUTCOME_TIMEOUT);
         if (exchange->problem.code == PROBLEM_NONE)
             exchange_problem(exchange, PROBLEM_UPSTREAM_TIMEOUT, exchange->outcome);
     } else {
         exchange_problem(exchange, problem_of_fault(exchange->ended.fault), exchange->outcome);
     }
+    if (exchange->response_seen)
+        exchange->problem.original_status = exchange->response.status;
     reply_end_early(exchange);
     return after_pass(exchange);
 }
 
 enum flow_event pass_stop(struct exchange *exchange)
 {
-    if (exchange->call) {
-        exchange->ended =
-            (struct upstream_end){.ending = upstream_has_sent(exchange->call) ? UPSTREAM_BROKEN : UPSTREAM_UNSENT,
-                                  .head_seen = exchange->response_seen};
-        exchange->reason = exchange->ended.ending == UPSTREAM_UNSENT ? STORE_REASON_UNSENT : STORE_REASON_DRAIN;
-        upstream_cancel(exchange->call);
-        exchange->call = NULL;
-    }
+    if (exchange->call)
+        drop_call(exchange, STORE_REASON_DRAIN);
     if (exchange->client) {
         client_abort(exchange->client);
         exchange->client = NULL;

@@ -42,7 +42,8 @@ struct answer {
     struct store_bytes *stored; /* a replay, or the outcome once it has been encoded */
     struct span stored_body;    /* within `stored` */
     uint64_t sent;              /* bytes of the body that the client has been given */
-    bool head_written;
+    bool head_written, flushed; /* collected; and given to the socket */
+    size_t head_at;             /* where the head begins in what was collected */
     bool chunked;
     bool framed_by_length;
     uint64_t length;   /* framed_by_length */

@@ -172,7 +172,7 @@ static void fill_reserve(struct exchange *exchange)
     memcpy(op->fingerprint, exchange->identity.fingerprint, STORE_HASH_LEN);
     memcpy(op->content, exchange->identity.content, STORE_HASH_LEN);
     op->reject_other_identity = route->reject_other_identity;
-    op->retry_unknown = route->on_unknown != ON_UNKNOWN_REPORT;
+    op->retry_unknown = route->on_unknown == ON_UNKNOWN_RETRY;
     op->no_wait = !route->concurrent_waits;
     op->unknown_retention_ms = route->unknown_retention;
     op->about = (struct store_about){
@@ -285,6 +285,10 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
 {
     struct stored_response view;
     exchange->outcome = result->waited ? OUTCOME_WAITED : OUTCOME_REPLAYED;
+    if (result->response && !exchange_charge(exchange, result->response->len)) {
+        exchange_problem(exchange, PROBLEM_OVERLOADED, OUTCOME_REJECTED); /* many slow readers of large answers */
+        return;
+    }
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
         exchange->answer.stored_body = view.body;
@@ -298,6 +302,10 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
         exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
     else
         exchange_problem(exchange, PROBLEM_RESPONSE_NOT_KEPT, OUTCOME_REFUSED_UNKNOWN);
+    if (result->state == STORE_UNKNOWN)
+        exchange->problem.detail =
+            "The API answered with a status that does not tell whether it acted, and its answer was too large "
+            "to record. The action is not repeated; ask the API what it did.";
 }
 
 static void take_failure(struct exchange *exchange, const struct store_result *result)
@@ -331,7 +339,7 @@ static enum flow_event decide(struct exchange *exchange)
         exchange_problem(exchange, PROBLEM_KEY_REUSED, OUTCOME_MISMATCH);
         break;
     case STORE_REPORT_UNKNOWN:
-        if (result->response || result->not_kept)
+        if (result->response)
             take_replay(exchange, result);
         else
             refuse_unknown(exchange, result);

@@ -81,6 +81,7 @@ static void append_head(struct exchange *exchange, struct response_head *head)
 {
     struct buffer *out = client_output(exchange->client);
     size_t before = buffer_len(out);
+    exchange->answer.head_at = before;
     head->client_minor = exchange->request.minor;
     head->request_id = span_of(exchange->request_id);
     headers_write_response(out, head);
@@ -356,6 +357,7 @@ void reply_pump(struct exchange *exchange)
     struct span slice;
     while (client_queued(exchange->client) < CLIENT_HIGH_WATER && (slice = next_slice(exchange)).len)
         give_slice(exchange, slice);
+    answer->flushed = true;
     if (all_given(exchange))
         end_answer(exchange);
     else
@@ -370,12 +372,26 @@ enum flow_event reply_stream(struct exchange *exchange)
     return FLOW_NONE;
 }
 
+/* A head that has only been collected (all in this turn) can still be taken back for a better answer. */
+static void take_head_back(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    struct buffer *out = client_output(exchange->client);
+    if (!answer->head_written || answer->flushed)
+        return;
+    exchange->bytes_out = 0;
+    out->end = out->start + answer->head_at;
+    answer->head_written = false;
+}
+
 /* The answer as far as it is known: a problem, the cut of a begun answer, or the end of a complete one. */
 static void write_out(struct exchange *exchange)
 {
     exchange->answer.end_allowed = true;
     if (!exchange->client)
         return;
+    if (exchange->problem.code != PROBLEM_NONE)
+        take_head_back(exchange);
     if (exchange->problem.code == PROBLEM_NONE) {
         reply_pump(exchange);
     } else if (!exchange->answer.head_written) {
@@ -399,6 +415,10 @@ enum flow_event reply_end_early(struct exchange *exchange)
 enum flow_event reply(struct exchange *exchange)
 {
     write_out(exchange);
+    if (exchange->client && exchange->worker->limit_passed) { /* the drain waits for no slow reader */
+        client_abort(exchange->client);
+        exchange->client = NULL;
+    }
     return exchange->client ? FLOW_NONE : FLOW_WRITTEN;
 }
 

@@ -39,11 +39,12 @@ enum flow_event {
     FLOW_DEGRADED,         /* the store failed and `on_store_error: pass` applies */
     FLOW_WAIT_OVER,        /* wait_timeout or store.timeout: the client is answered, the op cancelled */
     FLOW_CLIENT_GONE,
-    FLOW_DEGRADED_ALONE, /* the same while passing unprotected for want of a store: the action goes on */
-    FLOW_UNSENT,         /* upstream: not one byte was written */
-    FLOW_BROKEN,         /* upstream: nobody knows */
-    FLOW_STARTED,        /* upstream: a final head, and more to come */
-    FLOW_COMPLETE,       /* upstream: the whole response */
+    FLOW_DEGRADED_ALONE,   /* the same while passing unprotected for want of a store: the action goes on */
+    FLOW_DEGRADED_TIMEOUT, /* response_timeout while passing for want of a store: 504, the action goes on */
+    FLOW_UNSENT,           /* upstream: not one byte was written */
+    FLOW_BROKEN,           /* upstream: nobody knows */
+    FLOW_STARTED,          /* upstream: a final head, and more to come */
+    FLOW_COMPLETE,         /* upstream: the whole response */
     FLOW_RESPONSE_TIMEOUT,
     FLOW_OUTCOME_TIMEOUT,
     FLOW_DRAIN_LIMIT,

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -45,6 +46,8 @@ struct log {
     struct access_log *first;
     atomic_bool pending; /* somebody has lines and the writer was told */
     bool stopping;
+    pthread_mutex_t error_lock;
+    uint64_t error_dropped; /* lines of the error log that standard error did not take */
 };
 
 static int64_t wall_ms(void)
@@ -158,6 +161,39 @@ static void write_all(int fd, const char *data, size_t len)
     }
 }
 
+static bool takes_errors(void)
+{
+    return poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) == 1;
+}
+
+static void tell_dropped(struct log *log)
+{
+    if (!log->error_dropped || !takes_errors())
+        return;
+    dprintf(STDERR_FILENO, "einmal: %llu lines of the error log were dropped: nobody read standard error\n",
+            (unsigned long long)log->error_dropped);
+    log->error_dropped = 0;
+}
+
+/* Never waits: a pipe that nobody reads must not stop a worker or the control thread. What poll(2) calls writable takes
+ * at least PIPE_BUF bytes, so a line is cut to that; the lock keeps two lines from sharing the room that was seen. */
+static void write_error_line(struct log *log, struct buffer *line)
+{
+    size_t len = buffer_len(line);
+    if (len > PIPE_BUF) {
+        len = PIPE_BUF;
+        buffer_data(line)[len - 1] = '\n';
+    }
+    pthread_mutex_lock(&log->error_lock);
+    if (takes_errors()) {
+        write_all(STDERR_FILENO, buffer_data(line), len);
+        tell_dropped(log);
+    } else {
+        log->error_dropped++;
+    }
+    pthread_mutex_unlock(&log->error_lock);
+}
+
 void log_line(struct log *log, enum conf_log_level level, const char *format, ...)
 {
     if (!log_wants(log, level))
@@ -179,8 +215,21 @@ void log_line(struct log *log, enum conf_log_level level, const char *format, ..
                 *p = ' ';
         buffer_printf(&line, "%s %s: %s\n", stamp, level_name(level), text);
     }
-    write_all(STDERR_FILENO, buffer_data(&line), buffer_len(&line));
+    write_error_line(log, &line);
     buffer_free(&line);
+}
+
+void log_text(struct log *log, const char *text)
+{
+    while (*text) {
+        const char *end = strchrnul(text, '\n');
+        struct buffer line = {0};
+        buffer_append(&line, text, (size_t)(end - text));
+        buffer_append(&line, "\n", 1);
+        write_error_line(log, &line);
+        buffer_free(&line);
+        text = *end ? end + 1 : end;
+    }
 }
 
 /* ---- the access log --------------------------------------------------------------------------- */
@@ -389,6 +438,7 @@ struct log *log_new(void)
     log->json = true;
     pthread_mutex_init(&log->lock, NULL);
     pthread_cond_init(&log->wake, NULL);
+    pthread_mutex_init(&log->error_lock, NULL);
     int failed = pthread_create(&log->writer, NULL, writer_main, log);
     assert(!failed && "a thread is to be had at start");
     return log;
@@ -443,5 +493,6 @@ void log_free(struct log *log)
     }
     pthread_mutex_destroy(&log->lock);
     pthread_cond_destroy(&log->wake);
+    pthread_mutex_destroy(&log->error_lock);
     free(log);
 }

@@ -23,6 +23,10 @@ bool log_wants(const struct log *log, enum conf_log_level level);
 void log_line(struct log *log, enum conf_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Lines that are complete already (FILE:LINE:COLUMN: error: …), one write each. Like log_line it never waits: what
+ * standard error does not take at once is dropped and counted. */
+void log_text(struct log *log, const char *text);
+
 struct access_entry { /* one request, when its exchange is over */
     struct span method, host, path;
     const char *route, *outcome;

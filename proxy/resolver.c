@@ -49,6 +49,7 @@ struct name {
 struct resolver {
     pthread_mutex_t lock;
     unsigned refs; /* the owner, and each running thread */
+    bool closed;   /* the owner has left: names that wait for a thread get none */
     unsigned threads;
     struct name *names;
 };
@@ -148,7 +149,7 @@ static void *thread_main(void *arg)
     }
     resolver->threads--;
     for (struct name *other = resolver->names; other; other = other->next)
-        if (other->queued && resolver->threads < MAX_THREADS)
+        if (other->queued && resolver->threads < MAX_THREADS && !resolver->closed)
             start_thread_locked(resolver, other);
     unref_locked(resolver);
     return NULL;
@@ -340,5 +341,6 @@ struct resolver *resolver_new(void)
 void resolver_free(struct resolver *resolver)
 {
     pthread_mutex_lock(&resolver->lock);
+    resolver->closed = true;
     unref_locked(resolver);
 }

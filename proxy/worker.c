@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUDGET_SLICE (1 << 20)
+#define BUDGET_SHARES 1024 /* a worker keeps at most two of so many parts of limits.buffer_memory to itself */
 
 enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
 
@@ -76,7 +76,7 @@ bool worker_take_memory(struct worker *worker, uint64_t size)
 {
     int64_t need = (int64_t)size - worker->budget_left;
     if (need > 0) {
-        int64_t fetch = need + BUDGET_SLICE;
+        int64_t fetch = need + worker->budget_slice;
         if (atomic_fetch_sub(&worker->shared->budget.left, fetch) < fetch) {
             atomic_fetch_add(&worker->shared->budget.left, fetch);
             fetch = need; /* no slice to spare: just what is needed */
@@ -94,9 +94,9 @@ bool worker_take_memory(struct worker *worker, uint64_t size)
 void worker_give_memory(struct worker *worker, uint64_t size)
 {
     worker->budget_left += (int64_t)size;
-    if (worker->budget_left > 2 * BUDGET_SLICE) {
-        atomic_fetch_add(&worker->shared->budget.left, worker->budget_left - BUDGET_SLICE);
-        worker->budget_left = BUDGET_SLICE;
+    if (worker->budget_left > 2 * worker->budget_slice) {
+        atomic_fetch_add(&worker->shared->budget.left, worker->budget_left - worker->budget_slice);
+        worker->budget_left = worker->budget_slice;
     }
 }
 
@@ -180,6 +180,7 @@ static void drain(struct worker *worker)
 
 static void drain_limit(struct worker *worker)
 {
+    worker->limit_passed = true;
     for (struct exchange *exchange = worker->exchanges, *next; exchange; exchange = next) {
         next = exchange_next(exchange); /* ending one never frees another */
         exchange_drain_limit(exchange);
@@ -330,6 +331,8 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->store = store_handle_open(shared->store);
     worker->resolver = resolver_client_new(shared->resolver, worker->base);
     worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);
+    worker->budget_slice =
+        (int64_t)(conf->limits.buffer_memory / BUDGET_SHARES); /* what may lie idle here is little of the whole */
     worker->access = access_log_open(shared->log);
     pthread_mutex_init(&worker->inbox_lock, NULL);
     worker->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

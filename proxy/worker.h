@@ -64,9 +64,9 @@ struct worker {
     size_t connection_count;
     struct exchange *exchanges;
     size_t exchange_count;
-    int64_t budget_left; /* slice of the shared budget that is ours */
+    int64_t budget_left, budget_slice; /* bytes of the shared budget that are ours; how much is fetched at once */
     uint64_t random[2];
-    bool draining, stopping;
+    bool draining, limit_passed, stopping;
 
     /* ---- inbox ------------------------------------------------------------------------------------ */
     struct event *store_event, *inbox_event;
