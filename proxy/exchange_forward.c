@@ -13,8 +13,6 @@
 #include <assert.h>
 #include <time.h>
 
-#define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
-
 /* ---- the call --------------------------------------------------------------------------------- */
 
 static bool recording(const struct exchange *exchange)

@@ -17,6 +17,8 @@
 #include "proxy/key.h"
 #include "proxy/stored_response.h"
 
+#define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
+
 enum outcome { /* contract §8, requests_total{outcome} */
                OUTCOME_NONE,
                OUTCOME_EXECUTED,

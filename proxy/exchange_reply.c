@@ -288,8 +288,11 @@ static void give_slice(struct exchange *exchange, struct span slice)
     if (answer->chunked) {
         char head[HTTP_CHUNK_HEAD_MAX];
         client_append(exchange->client, head, http_chunk_head(head, slice.len));
-        client_write(exchange->client, slice.data, slice.len);
-        client_append(exchange->client, "\r\n", 2);
+        if (slice.len < APPEND_BELOW)
+            client_append(exchange->client, slice.data, slice.len);
+        else
+            client_write(exchange->client, slice.data, slice.len);
+        client_append(exchange->client, "\r\n", 2); /* goes out with the next flush */
     } else {
         client_write(exchange->client, slice.data, slice.len);
     }
