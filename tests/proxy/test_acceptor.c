@@ -11,6 +11,7 @@
 #define MANY 64
 
 static int accepted[MANY], accepted_count;
+static size_t accepted_listener;
 static char accepted_peer[64];
 static char directory[] = "/tmp/einmal-acceptor-XXXXXX";
 
@@ -19,6 +20,7 @@ static void take(void *arg, size_t listener, int fd, const char *peer)
     (void)arg, (void)listener;
     cr_assert_lt(accepted_count, MANY);
     accepted[accepted_count++] = fd;
+    accepted_listener = listener;
     snprintf(accepted_peer, sizeof accepted_peer, "%s", peer);
 }
 
@@ -83,6 +85,30 @@ static const char *path_in(const char *name)
 }
 
 /* ---- TCP -------------------------------------------------------------------------------------- */
+
+/* What it shows its clients depends on it. */
+Test(acceptor, tells_where_a_connection_came_in)
+{
+    char error[200], addresses[2][32];
+    struct conf_listen listen_on[2];
+    net_begin();
+    for (int i = 0; i < 2; i++) {
+        listen_on[i] = on_port("127.0.0.1", free_port());
+        snprintf(addresses[i], sizeof addresses[i], "%s", listen_on[i].address);
+        listen_on[i].address = addresses[i];
+    }
+    struct acceptor *acceptor = start(listen_on, 2, 10, error, sizeof error);
+    cr_assert(acceptor, "%s", error);
+    for (int i = 1; i >= 0; i--) {
+        int peer = dial(listen_on[i].port);
+        cr_assert(NET_UNTIL(accepted_count == 1));
+        cr_expect_eq(accepted_listener, (size_t)i);
+        drop_accepted(acceptor);
+        close(peer);
+    }
+    acceptor_free(acceptor);
+    net_end();
+}
 
 Test(acceptor, hands_on_connections_ready_to_use)
 {
