@@ -175,6 +175,21 @@ static bool refuse(char *error, size_t size, const char *address, const char *wh
     return false;
 }
 
+static int bind_address(const struct addrinfo *address)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* restarts: TIME_WAIT is no other owner */
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0)
+        return fd;
+    int failure = errno;
+    close(fd);
+    errno = failure;
+    return -1;
+}
+
+/* The first address of the name that this machine has. One that is in use is an error, not a reason to take another. */
 static bool bind_tcp(const struct conf_listen *listen_on, int *fd, char *error, size_t error_size)
 {
     char service[8];
@@ -183,14 +198,14 @@ static bool bind_tcp(const struct conf_listen *listen_on, int *fd, char *error, 
     int failure = getaddrinfo(listen_on->host, service, &hints, &list);
     if (failure)
         return refuse(error, error_size, listen_on->address, gai_strerror(failure));
-    *fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool bound = *fd >= 0;
-    if (bound) {
-        setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* restarts: TIME_WAIT is no other owner */
-        bound = bind(*fd, list->ai_addr, list->ai_addrlen) == 0;
+    for (const struct addrinfo *item = list; item; item = item->ai_next) {
+        *fd = bind_address(item);
+        failure = *fd < 0 ? errno : 0;
+        if (failure != EAFNOSUPPORT && failure != EADDRNOTAVAIL)
+            break;
     }
     freeaddrinfo(list);
-    return bound || refuse(error, error_size, listen_on->address, strerror(errno));
+    return !failure || refuse(error, error_size, listen_on->address, strerror(failure));
 }
 
 /* What stands at the path: nothing or a dead socket may be replaced, anything else is somebody's. */

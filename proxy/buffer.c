@@ -59,14 +59,6 @@ char *buffer_reserve(struct buffer *b, size_t size)
     return b->memory + b->end;
 }
 
-void buffer_append(struct buffer *b, const void *data, size_t len)
-{
-    if (len == 0)
-        return;
-    memcpy(buffer_reserve(b, len), data, len);
-    buffer_commit(b, len);
-}
-
 void buffer_printf(struct buffer *b, const char *format, ...)
 {
     va_list arguments, again;

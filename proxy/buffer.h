@@ -38,7 +38,15 @@ static inline void buffer_commit(struct buffer *b, size_t len)
     b->end += len;
 }
 
-void buffer_append(struct buffer *b, const void *data, size_t len);
+/* Inline where there is room: most appends are a few bytes of a head or of a log line. */
+static inline void buffer_append(struct buffer *b, const void *data, size_t len)
+{
+    if (len == 0)
+        return;
+    char *to = b->capacity - b->end >= len ? b->memory + b->end : buffer_reserve(b, len);
+    memcpy(to, data, len);
+    b->end += len;
+}
 
 static inline void buffer_append_span(struct buffer *b, struct span s)
 {

@@ -331,9 +331,7 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg)
     if (client->state == CLIENT_LINGERING) {
         discard(client);
     } else if (client->ended) {
-        char byte;
-        size_t len;
-        if (stream_read(&client->stream, &byte, 1, &len) == STREAM_BROKEN)
+        if (stream_is_dead(&client->stream))
             client_gone(client, true);
     } else if (buffer_len(&client->input)) {
         take_more(client);

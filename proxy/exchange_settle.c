@@ -156,7 +156,10 @@ enum flow_event settle(struct exchange *exchange)
     enum flow_event next = FLOW_NONE;
     switch (exchange->ended.ending) {
     case UPSTREAM_ANSWERED:
-        return settle_complete(exchange);
+        next = settle_complete(exchange);
+        if (exchange->answer.head_written)
+            reply_pump(exchange); /* what came together with the end: only the end waits for the commit */
+        return next;
     case UPSTREAM_UNSENT:
         next = release_unsent(exchange, STORE_REASON_UNSENT);
         break;

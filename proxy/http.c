@@ -9,7 +9,6 @@
 #include "proxy/http.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "proxy/http_grammar.h"
 #include "proxy/http_internal.h"
@@ -190,5 +189,13 @@ size_t http_count(const struct http_message *message, struct span name)
 
 size_t http_chunk_head(char out[HTTP_CHUNK_HEAD_MAX], size_t len)
 {
-    return (size_t)snprintf(out, HTTP_CHUNK_HEAD_MAX, "%zX\r\n", len);
+    size_t digits = 1;
+
+    while (digits < 2 * sizeof len && len >> (4 * digits))
+        digits++;
+    for (size_t i = 0; i < digits; i++)
+        out[i] = "0123456789ABCDEF"[len >> (4 * (digits - 1 - i)) & 15];
+    out[digits] = '\r';
+    out[digits + 1] = '\n';
+    return digits + 2;
 }

@@ -17,7 +17,6 @@
 #include "proxy/json.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #define ACTION_HALF 16
 
@@ -374,6 +373,10 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
 
 void key_id_hex(const uint8_t id[32], char out[65])
 {
-    for (int i = 0; i < 32; i++)
-        snprintf(out + 2 * i, 3, "%02x", id[i]);
+    static const char digits[] = "0123456789abcdef";
+    for (int i = 0; i < 32; i++) {
+        out[2 * i] = digits[id[i] >> 4];
+        out[2 * i + 1] = digits[id[i] & 15];
+    }
+    out[64] = '\0';
 }

@@ -204,36 +204,28 @@ static void append_ms(struct buffer *out, int64_t us)
     append_number(out, (uint64_t)us % 1000, 3);
 }
 
-static void json_name(struct buffer *out, const char *name)
-{
-    buffer_append(out, ",\"", 2);
-    buffer_append_span(out, span_of(name));
-    buffer_append(out, "\":", 2);
-}
+/* NAME is a literal: comma, quotes and colon are put around it by the compiler. */
+#define JSON_NAME(out, name) buffer_append(out, ",\"" name "\":", sizeof(",\"" name "\":") - 1)
 
-static void json_text(struct buffer *out, const char *name, struct span value)
+static void json_text(struct buffer *out, struct span value)
 {
-    json_name(out, name);
     if (value.len)
         json_escape(out, value);
     else
         buffer_append(out, "null", 4);
 }
 
-static void json_number(struct buffer *out, const char *name, uint64_t number)
+static void json_ms(struct buffer *out, int64_t us)
 {
-    json_name(out, name);
-    append_number(out, number, 1);
-}
-
-static void json_ms(struct buffer *out, const char *name, int64_t us)
-{
-    json_name(out, name);
     if (us >= 0)
         append_ms(out, us);
     else
         buffer_append(out, "null", 4);
 }
+
+#define JSON_TEXT(out, name, value)   (JSON_NAME(out, name), json_text(out, value))
+#define JSON_NUMBER(out, name, value) (JSON_NAME(out, name), append_number(out, value, 1))
+#define JSON_MS(out, name, value)     (JSON_NAME(out, name), json_ms(out, value))
 
 /* Every line has every field: null where there is nothing to say. */
 static void write_json(struct buffer *out, const char *stamp, const struct access_entry *entry)
@@ -241,22 +233,22 @@ static void write_json(struct buffer *out, const char *stamp, const struct acces
     buffer_append(out, "{\"time\":\"", 9);
     buffer_append_span(out, span_of(stamp));
     buffer_append(out, "\"", 1);
-    json_text(out, "method", entry->method);
-    json_text(out, "host", entry->host);
-    json_text(out, "path", entry->path);
-    json_text(out, "route", span_of(entry->route));
-    json_number(out, "status", entry->status);
-    json_text(out, "outcome", span_of(entry->outcome));
-    json_text(out, "action", span_of(entry->action));
-    json_text(out, "task", entry->task);
-    json_text(out, "request_id", entry->request_id);
-    json_number(out, "bytes_in", entry->bytes_in);
-    json_number(out, "bytes_out", entry->bytes_out);
-    json_ms(out, "duration_ms", entry->duration_us);
-    json_ms(out, "upstream_ms", entry->upstream_us);
-    json_ms(out, "wait_ms", entry->wait_us);
-    json_text(out, "client", entry->client);
-    json_text(out, "trace_id", entry->trace_id);
+    JSON_TEXT(out, "method", entry->method);
+    JSON_TEXT(out, "host", entry->host);
+    JSON_TEXT(out, "path", entry->path);
+    JSON_TEXT(out, "route", span_of(entry->route));
+    JSON_NUMBER(out, "status", entry->status);
+    JSON_TEXT(out, "outcome", span_of(entry->outcome));
+    JSON_TEXT(out, "action", span_of(entry->action));
+    JSON_TEXT(out, "task", entry->task);
+    JSON_TEXT(out, "request_id", entry->request_id);
+    JSON_NUMBER(out, "bytes_in", entry->bytes_in);
+    JSON_NUMBER(out, "bytes_out", entry->bytes_out);
+    JSON_MS(out, "duration_ms", entry->duration_us);
+    JSON_MS(out, "upstream_ms", entry->upstream_us);
+    JSON_MS(out, "wait_ms", entry->wait_us);
+    JSON_TEXT(out, "client", entry->client);
+    JSON_TEXT(out, "trace_id", entry->trace_id);
     buffer_append(out, "}\n", 2);
 }
 
@@ -306,9 +298,13 @@ static void write_plain(struct buffer *out, const char *stamp, const struct acce
 void access_log_write(struct access_log *access, const struct access_entry *entry)
 {
     int64_t now = wall_ms();
-    if (now != access->stamp_ms) {
-        access->stamp_ms = now;
+    if (now / 1000 != access->stamp_ms / 1000)
         format_time(access->stamp, now);
+    if (now != access->stamp_ms) { /* the rest of the second: only its last digits change */
+        access->stamp_ms = now;
+        access->stamp[20] = (char)('0' + now % 1000 / 100);
+        access->stamp[21] = (char)('0' + now % 100 / 10);
+        access->stamp[22] = (char)('0' + now % 10);
     }
     access->wrote = true;
     pthread_mutex_lock(&access->lock);

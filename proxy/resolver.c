@@ -16,13 +16,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FRESH_MS    30000
-#define RETRY_MS    1000 /* after a failure, not sooner again */
+#define RETRY_MS    1000 /* after a failure (to resolve, or to connect), not sooner again */
 #define MAX_THREADS 8
 
 struct resolver_query {
@@ -39,7 +40,8 @@ struct name {
     char *host;
     uint16_t port;
     struct resolver_addresses good; /* the last that were found */
-    int64_t fresh_until_ms;         /* before, no thread is started for it */
+    int64_t resolved_ms;            /* when that was last tried */
+    int64_t fresh_until_ms;         /* before, no thread is started for it, but after a failure to connect */
     bool resolving, queued;
     struct resolver_query *waiting;
 };
@@ -135,7 +137,8 @@ static void *thread_main(void *arg)
     resolve(name->host, name->port, &found); /* host and port never change */
     pthread_mutex_lock(&resolver->lock);
     name->resolving = false;
-    name->fresh_until_ms = now_ms() + (found.count ? FRESH_MS : RETRY_MS);
+    name->resolved_ms = now_ms();
+    name->fresh_until_ms = name->resolved_ms + (found.count ? FRESH_MS : RETRY_MS);
     if (found.count)
         name->good = found;
     while (name->waiting) {
@@ -151,26 +154,37 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static void start_thread_locked(struct resolver *resolver, struct name *name)
+/* Signals stay with the control thread. */
+static bool start_detached(struct job *job)
 {
     pthread_t thread;
     pthread_attr_t detached;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&thread, &detached, thread_main, job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&detached);
+    return failure == 0;
+}
+
+static void start_thread_locked(struct resolver *resolver, struct name *name)
+{
     name->resolving = true;
     name->queued = resolver->threads >= MAX_THREADS;
     if (name->queued)
         return;
     struct job *job = NEW(struct job);
     *job = (struct job){resolver, name};
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &detached, thread_main, job) == 0) {
+    if (start_detached(job)) {
         resolver->refs++;
         resolver->threads++;
     } else {
         name->resolving = false; /* who waits has a time limit of its own; the next one tries again */
         free(job);
     }
-    pthread_attr_destroy(&detached);
 }
 
 /* ---- looking up ------------------------------------------------------------------------------- */
@@ -249,8 +263,8 @@ void resolver_failed(struct resolver_client *client, const char *host, uint16_t 
     pthread_mutex_lock(&client->resolver->lock);
     struct name *name = find_locked(client->resolver, host, port);
     int64_t now = now_ms();
-    if (name->good.count && name->fresh_until_ms > now + RETRY_MS)
-        name->fresh_until_ms = now; /* the next one that needs it resolves it again */
+    if (name->good.count && !name->resolving && now >= name->resolved_ms + RETRY_MS)
+        start_thread_locked(client->resolver, name);
     pthread_mutex_unlock(&client->resolver->lock);
 }
 

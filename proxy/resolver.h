@@ -2,8 +2,8 @@
  * resolver.h - names to addresses, off the loops (contract §7: resolved again every 30 s while used and after a connect
  * failure; the last good addresses serve while resolving fails; cases O04, O05).
  *
- * One thread calls getaddrinfo; each worker has a resolver_client with an inbox and an eventfd. IP literals never get
- * there.
+ * A few threads call getaddrinfo, one a name; each worker has a resolver_client with an inbox and an eventfd. IP
+ * literals never get there.
  */
 #pragma once
 
@@ -36,6 +36,6 @@ void resolver_client_free(struct resolver_client *client);
 bool resolver_look_up(struct resolver_client *client, const char *host, uint16_t port, struct resolver_addresses *out,
                       struct resolver_query **query, resolver_cb *done, void *arg);
 void resolver_cancel(struct resolver_query *query);
-/* All addresses of this name failed to connect: resolve again before they are used next (served meanwhile if that
- * fails). */
+/* All addresses of this name failed to connect: it is resolved again at once (at most once a second); the old addresses
+ * serve until that has succeeded. */
 void resolver_failed(struct resolver_client *client, const char *host, uint16_t port);

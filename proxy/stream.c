@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,6 +65,12 @@ void stream_watch_peer(struct stream *stream)
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         setsockopt(stream->fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+bool stream_is_dead(const struct stream *stream)
+{
+    struct pollfd state = {.fd = stream->fd, .events = 0}; /* these two are always told */
+    return poll(&state, 1, 0) == 1 && state.revents & (POLLERR | POLLHUP);
 }
 
 void stream_end(struct stream *stream)

@@ -29,6 +29,9 @@ enum stream_result stream_write(struct stream *stream, const struct iovec *parts
 bool stream_is_quiet(struct stream *stream);
 /* Lets the kernel ask a silent peer now and then whether it is still there (TCP only). */
 void stream_watch_peer(struct stream *stream);
+/* Is the connection gone in both directions (reset, or closed wholly)? After a FIN reading tells no more: it says END
+ * for ever, whatever comes. */
+bool stream_is_dead(const struct stream *stream);
 void stream_end(struct stream *stream);   /* no more will be written: FIN */
 void stream_close(struct stream *stream); /* close(2); what was written is still delivered by the kernel */
 void stream_reset(struct stream *stream); /* close with RST, so that the peer cannot take it for a complete end */

@@ -3,17 +3,17 @@
  *
  *     start → (idle connection | connect) → write … → read head, body … → finish: ANSWERED, UNSENT or BROKEN
  *
- * Invariants: `sent_any` is set by the first write(2) that took a byte, and with it the call can never end UNSENT nor
- * go to another connection (but for requests that may be sent twice, before any byte of a response). finish() is the
- * one door out; after it no callback runs. Callbacks may cancel: every step looks at the state after one.
+ * Invariants: `sent_any` is set by the first write(2) that took a byte and is never taken back; with it the call cannot
+ * end UNSENT, nor go to another connection (but for requests that may be sent twice, before any byte of a response).
+ * finish() is the one door out; after it no callback runs. Callbacks may cancel: every step looks at the state after
+ * one.
  */
 #include "proxy/upstream_internal.h"
 
 #include <assert.h>
 
-#define MAX_INTERIM 32 /* 1xx before the final response */
-
-static void send_more(struct upstream_call *call);
+#define MAX_INTERIM  32          /* 1xx before the final response */
+#define SEND_AT_ONCE (16 * 1024) /* a streamed piece of this size is not copied */
 
 /* ---- endings ---------------------------------------------------------------------------------- */
 
@@ -53,15 +53,19 @@ static void finish(struct upstream_call *call, enum upstream_ending ending, enum
     events->end(owner, &end);
 }
 
+/* Whatever went wrong: where nothing had been sent, nothing can have happened at the API. */
 static void broken(struct upstream_call *call, enum upstream_fault fault, const char *detail)
 {
-    finish(call, UPSTREAM_BROKEN, fault, detail, false);
+    if (call->sent_any)
+        finish(call, UPSTREAM_BROKEN, fault, detail, false);
+    else
+        finish(call, UPSTREAM_UNSENT, UPSTREAM_FAULT_UNREACHABLE, detail, false);
 }
 
+/* May be known before upstream_start has returned, so it is told from the loop. */
 void call_unreachable(struct upstream_call *call, const char *detail)
 {
-    call->end_due = true; /* may be known before upstream_start has returned */
-    call->end = (struct upstream_end){.ending = UPSTREAM_UNSENT, .fault = UPSTREAM_FAULT_UNREACHABLE, .detail = detail};
+    call->unreachable = detail;
     event_active(&call->later, 0, 0);
 }
 
@@ -76,7 +80,9 @@ void upstream_cancel(struct upstream_call *call)
 static void set_clock(struct upstream_call *call)
 {
     const struct conf_upstream *upstream = call->request.upstream;
-    if (call->connection && call->connection->write_armed)
+    if (call->state != CALL_RUNNING)
+        return; /* connecting has its own */
+    if (call->connection->write_armed || (call->write_failed && !call->head_seen))
         deadline_set(&call->deadline, monotonic_ms() + upstream->send_timeout);
     else if (call->head_seen && !call->paused && !call->tunnel)
         deadline_set(&call->deadline, monotonic_ms() + upstream->stall_timeout);
@@ -90,11 +96,9 @@ static void on_deadline(void *arg)
     if (call->state == CALL_CONNECTING) {
         connect_timed_out(call);
     } else if (call->connection->write_armed) {
-        if (call->sent_any)
-            broken(call, UPSTREAM_FAULT_SEND_TIMEOUT, "no progress in sending the request for send_timeout");
-        else
-            finish(call, UPSTREAM_UNSENT, UPSTREAM_FAULT_UNREACHABLE,
-                   "not one byte of the request was taken in send_timeout", false);
+        broken(call, UPSTREAM_FAULT_SEND_TIMEOUT, "no progress in sending the request for send_timeout");
+    } else if (!call->head_seen) {
+        broken(call, UPSTREAM_FAULT_CLOSED, "the API closed its receiving side and did not answer");
     } else {
         broken(call, UPSTREAM_FAULT_STALL, "no progress in the response's body for stall_timeout");
     }
@@ -108,7 +112,8 @@ static void crash_point(const struct upstream_call *call, const char *name)
         call->request.crash_point(call->request.crash_arg, name);
 }
 
-/* Where nothing of the request went out the next try is a new connection; there is one such try. */
+/* A reused connection failed: where nothing of the request went out, or `resend` allows it to go out twice, a new one
+ * is tried, once. */
 static bool start_again(struct upstream_call *call)
 {
     bool nothing_came = !call->head_seen && !call->interim && !http_started(call->connection->parser);
@@ -117,31 +122,33 @@ static bool start_again(struct upstream_call *call)
     call->reused = false;
     leave_connection(call, false);
     call->head_sent = 0;
-    call->sent_any = call->sent_all = call->write_failed = false; /* sent_any: `resend` allows it */
+    call->sent_all = call->write_failed = false;
     connect_start(call);
     return true;
 }
 
-static bool all_sent(const struct upstream_call *call)
+static size_t smaller(size_t a, size_t b)
 {
-    return call->head_sent == buffer_len(&call->head) && call->body_sent == call->request.body.len &&
-           !buffer_len(&call->streamed) && (!call->request.streams || call->stream_ended);
+    return a < b ? a : b;
 }
 
-static void count_sent(struct upstream_call *call, size_t moved)
+/* Returns what `moved` holds beyond all that waited. */
+static size_t count_sent(struct upstream_call *call, size_t moved)
 {
-    size_t head_rest = buffer_len(&call->head) - call->head_sent;
-    size_t of_head = moved < head_rest ? moved : head_rest;
+    size_t of_head = smaller(moved, buffer_len(&call->head) - call->head_sent);
     if (!call->sent_any) {
         call->sent_any = true;
         crash_point(call, "first-byte-sent");
     }
     call->head_sent += of_head;
     moved -= of_head;
-    if (call->request.streams)
-        buffer_consume(&call->streamed, moved);
-    else
+    if (!call->request.streams) {
         call->body_sent += moved;
+        return 0;
+    }
+    size_t of_streamed = smaller(moved, buffer_len(&call->streamed));
+    buffer_consume(&call->streamed, of_streamed);
+    return moved - of_streamed;
 }
 
 /* The write failed. If something went out before, the API may have answered: what it sent is read first, and the read
@@ -156,67 +163,85 @@ static void sending_failed(struct upstream_call *call)
     }
     call->write_failed = true;
     buffer_free(&call->streamed);
-    connection_want_reading(call->connection, true);
+    if (!call->paused)
+        connection_want_reading(call->connection, true);
+    set_clock(call);
+    event_active(&call->later, 0, 0); /* a caller that holds its body back may let it go: it is thrown away */
+}
+
+static bool has_more(const struct upstream_call *call)
+{
+    return call->head_sent < buffer_len(&call->head) || call->body_sent < call->request.body.len ||
+           buffer_len(&call->streamed) > 0;
 }
 
 static void note_sent(struct upstream_call *call)
 {
-    if (!all_sent(call) || call->sent_all)
+    if (call->sent_all || has_more(call) || (call->request.streams && !call->stream_ended) || call->write_failed)
         return;
     call->sent_all = true;
     crash_point(call, "last-byte-sent");
     event_active(&call->later, 0, 0);
 }
 
-static struct span unsent_body(const struct upstream_call *call)
-{
-    return call->request.streams ? buffer_span(&call->streamed) : span_after(call->request.body, call->body_sent);
-}
-
-static void send_more(struct upstream_call *call)
+/* One writev: the head, what waits, and `fresh`. False: it failed. */
+static bool send_once(struct upstream_call *call, struct span *fresh)
 {
     struct upstream_connection *connection = call->connection;
-    while (!connection->write_armed && !call->write_failed) {
-        struct span more = unsent_body(call);
-        struct iovec parts[2] = {
-            {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent},
-            {(void *)more.data, more.len}};
-        size_t wanted = parts[0].iov_len + more.len, moved;
-        if (!wanted)
-            break;
-        bool skip_head = parts[0].iov_len == 0;
-        enum stream_result result =
-            stream_write(&connection->stream, skip_head ? parts + 1 : parts, skip_head || !more.len ? 1 : 2, &moved);
-        if (result == STREAM_BROKEN) {
-            sending_failed(call);
-            return;
-        }
-        if (moved)
-            count_sent(call, moved);
-        if (moved < wanted) {
-            connection->write_armed = true;
-            event_add(&connection->writable, NULL);
-        }
+    struct span waiting =
+        call->request.streams ? buffer_span(&call->streamed) : span_after(call->request.body, call->body_sent);
+    struct span spans[3] = {
+        {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent}, waiting, *fresh};
+    struct iovec parts[3];
+    int count = 0;
+    size_t wanted = 0, moved;
+    for (size_t i = 0; i < 3; i++) {
+        if (spans[i].len)
+            parts[count++] = (struct iovec){(void *)spans[i].data, spans[i].len};
+        wanted += spans[i].len;
     }
+    if (stream_write(&connection->stream, parts, count, &moved) == STREAM_BROKEN)
+        return false;
+    if (moved) {
+        size_t of_fresh = count_sent(call, moved);
+        *fresh = span_after(*fresh, of_fresh);
+    }
+    if (moved < wanted) {
+        connection->write_armed = true;
+        event_add(&connection->writable, NULL);
+    }
+    return true;
+}
+
+/* Sends what can be sent; what is left of `fresh` is kept. */
+static void send_more(struct upstream_call *call, struct span fresh)
+{
+    if (!call->connection->write_armed && !call->write_failed && (fresh.len || has_more(call)) &&
+        !send_once(call, &fresh)) {
+        sending_failed(call);
+        return;
+    }
+    buffer_append_span(&call->streamed, fresh);
     note_sent(call);
     set_clock(call);
 }
 
-/* Our half of a tunnel is over when all of it has gone out. */
+/* Our half of a tunnel is over when all of it has gone out, or can no more. */
 static void end_half(struct upstream_call *call)
 {
-    if (!call->stream_ended || call->fin_sent || call->write_failed || buffer_len(&call->streamed))
-        return;
-    call->fin_sent = true;
-    stream_end(&call->connection->stream);
-    if (call->read_ended)
+    bool over = call->stream_ended && !buffer_len(&call->streamed);
+    if (over && !call->fin_sent && !call->write_failed) {
+        call->fin_sent = true;
+        stream_end(&call->connection->stream);
+    }
+    if (call->read_ended && (call->fin_sent || call->write_failed))
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
 }
 
 void call_writable(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
-    send_more(call);
+    send_more(call, (struct span){0});
     if (call->state == CALL_RUNNING && call->tunnel)
         end_half(call);
     if (call->state == CALL_RUNNING && call->above && upstream_queued(call) < UPSTREAM_LOW_WATER) {
@@ -227,6 +252,7 @@ void call_writable(struct upstream_connection *connection)
 
 void call_connected(struct upstream_call *call, struct upstream_connection *connection)
 {
+    assert(!buffer_len(&connection->input));
     call->state = CALL_RUNNING;
     call->connection = connection;
     connection->call = call;
@@ -241,11 +267,12 @@ void upstream_write(struct upstream_call *call, const void *data, size_t len)
     assert(call->request.streams && !call->stream_ended);
     if (call->write_failed)
         return; /* the reading side will tell how it ended */
-    buffer_append(&call->streamed, data, len);
-    if (call->state == CALL_RUNNING && buffer_len(&call->streamed) >= UPSTREAM_LOW_WATER / 2)
-        send_more(call);
-    else
+    if (call->state == CALL_RUNNING && upstream_queued(call) + len >= SEND_AT_ONCE) {
+        send_more(call, (struct span){data, len});
+    } else {
+        buffer_append(&call->streamed, data, len);
         event_active(&call->later, 0, 0); /* small pieces of one turn go out together */
+    }
     if (upstream_queued(call) > UPSTREAM_LOW_WATER)
         call->above = true;
 }
@@ -271,8 +298,8 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct upstream_call *call = arg;
-    if (call->end_due) {
-        finish(call, call->end.ending, call->end.fault, call->end.detail, false);
+    if (call->unreachable) {
+        broken(call, UPSTREAM_FAULT_CLOSED, call->unreachable);
         return;
     }
     if (call->state == CALL_RUNNING && call->request.streams)
@@ -491,15 +518,13 @@ void upstream_resume(struct upstream_call *call)
 struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
                                      const struct upstream_events *events, void *owner)
 {
-    struct upstream_call *call = NEW(struct upstream_call);
-    call->pool = pool;
+    struct upstream_call *call = pool_new_call(pool);
     call->request = *request;
     call->events = events;
     call->owner = owner;
     buffer_append_span(&call->head, request->head);
     deadline_init(&call->deadline, pool->base, on_deadline, call);
     event_assign(&call->later, pool->base, -1, 0, on_later, call);
-    pool->calls++;
     crash_point(call, "granted-nothing-sent");
     struct upstream_connection *idle = pool_take(pool, request->upstream);
     call->reused = idle != NULL;

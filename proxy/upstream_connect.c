@@ -1,5 +1,7 @@
 /*
  * upstream_connect.c - from a name to a connected socket: all addresses, one after another, within connect_timeout.
+ * What is left of it is shared out among the addresses that are left, so that one which does not answer leaves the
+ * others their turn.
  *
  * Nothing is written here, so whatever fails here leaves the request unsent.
  */
@@ -44,6 +46,8 @@ static bool begin(struct upstream_call *call, const struct sockaddr *address, so
 static void try_next(struct upstream_call *call)
 {
     while (call->next_address < call->addresses.count) {
+        int64_t now = monotonic_ms(), left = call->connect_due_ms > now ? call->connect_due_ms - now : 0;
+        deadline_set(&call->deadline, now + left / (call->addresses.count - call->next_address));
         int i = call->next_address++;
         if (begin(call, (const struct sockaddr *)&call->addresses.items[i], call->addresses.lengths[i]))
             return;
@@ -115,9 +119,13 @@ void connect_cancel(struct upstream_call *call)
 
 void connect_timed_out(struct upstream_call *call)
 {
+    bool resolving = call->query != NULL;
     connect_cancel(call);
     if (call->connection)
         connection_close(call->connection);
     call->connection = NULL;
-    fail(call, "not connected in connect_timeout");
+    if (!resolving && call->next_address < call->addresses.count && monotonic_ms() < call->connect_due_ms)
+        try_next(call);
+    else
+        fail(call, "not connected in connect_timeout");
 }

@@ -41,9 +41,8 @@ struct upstream_call {
 
     /* connecting */
     struct resolver_query *query;
-    struct resolver_addresses addresses;
     int next_address;
-    int64_t connect_due_ms;
+    int64_t connect_due_ms; /* for all addresses together; `deadline` is that of the present one */
     bool reused;
 
     /* the request */
@@ -57,10 +56,10 @@ struct upstream_call {
     bool tunnel, read_ended, fin_sent; /* read_ended: the API's FIN; fin_sent: ours */
     unsigned interim;
 
-    /* an ending that is told by `later` */
-    bool end_due;
-    struct upstream_end end;
-    struct upstream_call *next; /* graveyard */
+    const char *unreachable;    /* an ending that is told by `later`: why */
+    struct upstream_call *next; /* graveyard, later the spare ones */
+
+    struct resolver_addresses addresses; /* last: not cleared for a new call */
 };
 
 struct upstream_pool {
@@ -71,7 +70,8 @@ struct upstream_pool {
     size_t idle_count, connections, calls;
     struct event bury;
     struct upstream_connection *dead_connections;
-    struct upstream_call *dead_calls;
+    struct upstream_call *dead_calls, *spare_calls; /* spare: a request on a kept connection allocates nothing here */
+    size_t spare_count;
 };
 
 /* upstream_pool.c */
@@ -81,6 +81,7 @@ void connection_want_reading(struct upstream_connection *connection, bool wanted
 /* A fresh idle connection to this upstream, or NULL. */
 struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream);
 void pool_give(struct upstream_connection *connection, const struct conf_upstream *upstream);
+struct upstream_call *pool_new_call(struct upstream_pool *pool);
 void pool_bury(struct upstream_call *call);
 
 /* upstream_connect.c */

@@ -8,6 +8,10 @@
 #include "proxy/upstream_internal.h"
 
 #include <assert.h>
+#include <stddef.h>
+
+#define SPARE_CALLS 64
+#define HEAD_KEPT   4096 /* bytes of memory that a spare call keeps for a head */
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
@@ -91,11 +95,12 @@ void connection_close(struct upstream_connection *connection)
 
 struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream)
 {
+    int64_t now = pool->idle ? monotonic_ms() : 0;
     for (struct upstream_connection *connection = pool->idle, *next; connection; connection = next) {
         next = connection->next;
         if (strcmp(connection->url, upstream->url) != 0)
             continue;
-        if (!stream_is_quiet(&connection->stream)) {
+        if (connection->idle.due_ms <= now || !stream_is_quiet(&connection->stream)) { /* the timer may be late */
             connection_close(connection);
             continue;
         }
@@ -128,6 +133,7 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
         return;
     }
     connection->call = NULL;
+    buffer_free(&connection->input); /* a head that came in pieces: all of it is used */
     connection->next = pool->idle;
     if (connection->next)
         connection->next->prev = connection;
@@ -137,12 +143,48 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
     deadline_set(&connection->idle, monotonic_ms() + keep);
 }
 
+struct upstream_call *pool_new_call(struct upstream_pool *pool)
+{
+    struct upstream_call *call = pool->spare_calls;
+    if (call) {
+        struct buffer head = call->head;
+        pool->spare_calls = call->next;
+        pool->spare_count--;
+        memset(call, 0, offsetof(struct upstream_call, addresses));
+        call->head = head;
+    } else {
+        call = NEW(struct upstream_call);
+    }
+    call->pool = pool;
+    pool->calls++;
+    return call;
+}
+
 void pool_bury(struct upstream_call *call)
 {
     call->next = call->pool->dead_calls;
     call->pool->dead_calls = call;
     call->pool->calls--;
     event_active(&call->pool->bury, 0, 0);
+}
+
+static void free_call(struct upstream_call *call)
+{
+    buffer_free(&call->head);
+    free(call);
+}
+
+static void bury_call(struct upstream_pool *pool, struct upstream_call *call)
+{
+    buffer_free(&call->streamed);
+    if (pool->spare_count == SPARE_CALLS || call->head.capacity > HEAD_KEPT) {
+        free_call(call);
+        return;
+    }
+    buffer_consume(&call->head, buffer_len(&call->head));
+    call->next = pool->spare_calls;
+    pool->spare_calls = call;
+    pool->spare_count++;
 }
 
 static void bury(struct upstream_pool *pool)
@@ -158,10 +200,7 @@ static void bury(struct upstream_pool *pool)
     while (pool->dead_calls) {
         struct upstream_call *call = pool->dead_calls;
         pool->dead_calls = call->next;
-        event_del(&call->later);
-        buffer_free(&call->head);
-        buffer_free(&call->streamed);
-        free(call);
+        bury_call(pool, call);
     }
 }
 
@@ -205,5 +244,10 @@ void upstream_pool_free(struct upstream_pool *pool)
     bury(pool);
     assert(pool->connections == 0);
     event_del(&pool->bury);
+    while (pool->spare_calls) {
+        struct upstream_call *call = pool->spare_calls;
+        pool->spare_calls = call->next;
+        free_call(call);
+    }
     free(pool);
 }

@@ -325,6 +325,25 @@ static int open_trees(struct lmdb *lmdb, enum content *content, unsigned *versio
     return commit(&lmdb->engine, lmdb->engine.newest_ms) == ENGINE_OK ? 0 : EIO;
 }
 
+/* The same for a store that was ours a moment ago, without a commit: while the disk takes no writes, what is recorded
+ * can still be read. */
+static int open_trees_again(struct lmdb *lmdb, enum content *content)
+{
+    unsigned version;
+    int rc = mdb_txn_begin(lmdb->env, NULL, MDB_RDONLY, &lmdb->txn);
+    if (rc != 0)
+        return rc;
+    for (int tree = 0; rc == 0 && tree < TREE_COUNT; tree++)
+        rc = mdb_dbi_open(lmdb->txn, tree_names[tree], 0, &lmdb->trees[tree]);
+    *content = rc == 0 ? read_meta(lmdb, &version) : CONTENT_DAMAGED;
+    if (rc == 0)
+        rc = mdb_txn_commit(lmdb->txn); /* keeps the handles; there is nothing to write */
+    else
+        mdb_txn_abort(lmdb->txn);
+    lmdb->txn = NULL;
+    return rc;
+}
+
 static void close_environment(struct lmdb *lmdb)
 {
     abort_transaction(&lmdb->engine);
@@ -337,11 +356,10 @@ static enum engine_error reopen(struct engine *engine)
 {
     struct lmdb *lmdb = lmdb_of(engine);
     enum content content;
-    unsigned version;
     close_environment(lmdb);
     if (open_environment(lmdb) != 0)
         return ENGINE_IO;
-    if (is_whole(lmdb) && open_trees(lmdb, &content, &version) == 0 && content == CONTENT_OURS)
+    if (is_whole(lmdb) && open_trees_again(lmdb, &content) == 0 && content == CONTENT_OURS)
         return ENGINE_OK;
     close_environment(lmdb);
     return ENGINE_IO;

@@ -41,7 +41,9 @@ struct store_handle *store_handle_open(struct store *store)
 void store_handle_close(struct store_handle *handle)
 {
     struct store *store = handle->store;
+    pthread_mutex_lock(&handle->lock); /* the writer looks into it until the very end */
     assert(handle->out == 0 && !handle->cancelled && !handle->answers && !handle->notices);
+    pthread_mutex_unlock(&handle->lock);
     pthread_mutex_lock(&store->handles_lock);
     if (handle->prev)
         handle->prev->next = handle->next;

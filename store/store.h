@@ -18,8 +18,8 @@
  * long. `response` blocks are reference counted: what an answer carries in result.response is a reference that the
  * asker owns and must drop with store_bytes_unref().
  *
- * THREADS. A handle belongs to one thread. store_open, store_close, store_declare_scope, store_scan, store_backup
- * belong to control threads, never to a worker's loop: they block.
+ * THREADS. A handle belongs to one thread. store_open, store_close and store_declare_scope belong to control threads,
+ * never to a worker's loop: they block.
  *
  * ERRORS. STORE_FAILED means *not known to have changed*: asking again with the same token is safe. Out of memory
  * aborts.

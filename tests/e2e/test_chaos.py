@@ -11,7 +11,8 @@ import time
 from lib.case import Client, Closed, ProtocolError, Raw, Reply, Truncated, request_bytes, test
 
 HEAD = b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\n"
-KINDS = ["plain"] * 6 + ["stream", "stream", "large", "slow", "late", "status-500", "close", "reset", "cut", "cut-chunk", "release"]
+KINDS = ["plain"] * 6 + ["stream", "stream", "large", "slow", "late", "status-500", "close", "reset", "cut", "cut-chunk",
+                         "release"]
 BROKEN = ("close", "reset", "cut", "cut-chunk")
 
 

@@ -334,7 +334,8 @@ def request_headers(t):
 @test("request ids: a valid one is kept, another replaced; the same in request, answer and log", "asan")
 def request_ids(t):
     t.einmal()
-    for number, (value, kept) in enumerate((("abc-1.2:/+=_~", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False), ("a\"b", False))):
+    for number, (value, kept) in enumerate((("abc-1.2:/+=_~", True), ("x" * 128, True), ("x" * 129, False), ("a b", False),
+                                             ("", False), ("a\"b", False))):
         answer = t.ask(key="k%d" % number, headers=[("X-Request-Id", value)])
         sent = t.api.last().all("X-Request-Id")
         t.equal(len(sent), 1, "one id for %r" % value)

@@ -1,6 +1,7 @@
 """The access log: exactly one line a request, every field, no secrets (contract §8)."""
 import json
 import re
+import threading
 import time
 
 from lib.case import LOG_FIELDS, Closed, Raw, Reply, Truncated, is_action_id, test
@@ -9,7 +10,7 @@ from lib.case import LOG_FIELDS, Closed, Raw, Reply, Truncated, is_action_id, te
 @test("one line a request with all fields, and the outcome of each kind", "asan", seconds=60)
 def lines(t):
     t.einmal(routes=[{"name": "must", "match": {"path": "/orders/must"}, "upstream": "api", "required": True},
-                     {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "wait_timeout": "300ms",
+                     {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "wait_timeout": "700ms",
                       "max_request_body": "64KiB"}])
     wanted = []
 
@@ -33,12 +34,14 @@ def lines(t):
     expect(t.ask(key="closed"), "unknown")
     expect(t.ask(key="closed"), "refused_unknown")
     expect(t.ask(key="large", body=b"x" * 70000), "rejected")
-    t.api.on(Reply(delay=0.8), key="slow", times=1)
+    gate = threading.Event()
+    t.api.on(Reply(delay=gate), key="slow", times=1)
     owner = t.start(key="slow")
     t.check(t.api.wait_count(1, key="slow"), "reaches the API")
     expect(t.ask(key="slow"), "in_progress")
-    time.sleep(0.35)
     waiter = t.start(key="slow")
+    time.sleep(0.15)
+    gate.set()
     expect(owner.read(), "executed")
     expect(waiter.read(), "waited")
     total = len(wanted)

@@ -289,8 +289,11 @@ def descriptors(t):
     for number, target in t.proxy.fd_targets():
         if number <= 2:
             continue
-        with open("/proc/%d/fdinfo/%d" % (t.proxy.pid, number)) as info:
-            flags = int(re.search(r"flags:\s+([0-7]+)", info.read()).group(1), 8)
+        try:
+            with open("/proc/%d/fdinfo/%d" % (t.proxy.pid, number)) as info:
+                flags = int(re.search(r"flags:\s+([0-7]+)", info.read()).group(1), 8)
+        except FileNotFoundError:
+            continue  # closed meanwhile
         t.check(flags & os.O_CLOEXEC, "close on exec: %s" % target)
     # LMDB's own read lock on lock.mdb would be gone if anything in the process had opened and closed that file.
     with open(t.proxy.store + "/lock.mdb", "r+b") as lock:
@@ -389,8 +392,10 @@ def end_is_held(t):
         writer.begin()
         gate.set()
         wanted = body[5:-1] if framing == "length" else body[5:]
+        began = time.monotonic()
         while wanted not in client.buffer:
             t.check(client.receive(), framing + ": all but the end passes while the store is held")
+        t.within(time.monotonic() - began, 2.0, framing + ": all but the end passes at once while the store is held")
         seen = len(client.buffer)
         client.sock.settimeout(0.4)
         try:

@@ -165,6 +165,65 @@ static void what_was_answered_survives_kill(struct fixture *fixture)
     }
 }
 
+#ifdef EINMAL_CRASH_POINTS
+static void live_until_killed(struct driver *driver)
+{
+    struct asked waits = reserve_op(KEY, 1);
+    tell_with(driver, ending_op(STORE_COMPLETE, 99, granted(driver, 99, 1), 0), 100, 1);
+    store_move_clock(driver->store, 2000000);
+    uint64_t token = granted(driver, KEY, 1);
+    ask(driver, &waits);
+    until_noticed(driver, &waits);
+    tell(driver, ending_op(STORE_RELEASE, KEY, token, STORE_REASON_UNSENT));
+    answered(driver, &waits);
+    sleep(3); /* a sweep */
+}
+
+/* Dead at any step: what was acknowledged is there, what was not may be unknown, and nothing is granted that may have
+ * been. */
+static void dies_at_each_step(struct fixture *fixture)
+{
+    static const struct {
+        const char *step;
+        enum store_answer answer; /* to KEY afterwards */
+    } steps[] = {{"op-queued", STORE_GRANTED},
+                 {"committed-not-delivered", STORE_GRANTED},
+                 {"completed-not-delivered", STORE_GRANTED},
+                 {"handed-over", STORE_REPORT_UNKNOWN},
+                 {"sweep", STORE_GRANTED}}; /* in the transaction of the RESERVE, before its commit */
+    struct driver *driver = &fixture->driver;
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+        driver->config.crash_at = steps[i].step;
+        char error[500] = "";
+        CHECK(driver_close(driver));
+        pid_t child = fork();
+        if (child == 0) {
+            if (!driver_open(driver, error, sizeof error))
+                _exit(3);
+            live_until_killed(driver);
+            _exit(4);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%s: status %d", steps[i].step, status);
+        driver->config.crash_at = NULL;
+        CHECK(driver_open(driver, error, sizeof error));
+        struct store_result result = tell(driver, reserve_op(KEY, 1));
+        cr_assert(result.answer == steps[i].answer, "%s: answer %d", steps[i].step, (int)result.answer);
+        if (result.answer == STORE_GRANTED)
+            tell(driver, ending_op(STORE_RELEASE, KEY, result.token, STORE_REASON_UNSENT));
+        else
+            tell(driver, ending_op(STORE_FORGET, KEY, 0, 0));
+        result = tell(driver, reserve_op(99, 1));
+        CHECK(result.answer == STORE_GRANTED || result.answer == STORE_REPLAY || result.answer == STORE_REPORT_UNKNOWN);
+        if (result.answer == STORE_GRANTED)
+            tell(driver, ending_op(STORE_RELEASE, 99, result.token, STORE_REASON_UNSENT));
+        else
+            tell(driver, ending_op(STORE_FORGET, 99, 0, 0));
+    }
+}
+#endif
+
 /* ---- unfit ------------------------------------------------------------------------------------ */
 
 static void only_one_at_a_time(struct fixture *fixture)
@@ -373,6 +432,9 @@ static const struct store_case lmdb_cases[] = {
     {"a crash keeps the prior outcome", a_crash_keeps_the_prior_outcome, NULL},
     {"answered survives kill, strict", what_was_answered_survives_kill, strict_durability},
     {"answered survives kill, process", what_was_answered_survives_kill, process_durability},
+#ifdef EINMAL_CRASH_POINTS
+    {"dies at each step", dies_at_each_step, NULL},
+#endif
     {"only one at a time", only_one_at_a_time, NULL},
     {"waits for the other to go", waits_for_the_other_to_go, NULL},
     {"must be there if not to be made", must_be_there_if_not_to_be_made, NULL},

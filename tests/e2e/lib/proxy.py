@@ -160,6 +160,13 @@ class Einmal:
     def signal(self, number):
         self.process.send_signal(number)
 
+    def stop_all_threads(self):
+        """SIGSTOP, and not back before every thread stands still."""
+        self.signal(signal.SIGSTOP)
+        for task in os.listdir("/proc/%d/task" % self.pid):
+            while self.read("/proc/%d/task/%s/stat" % (self.pid, task)).rsplit(")", 1)[-1].split()[0] not in "Tt":
+                time.sleep(0.001)
+
     def wait(self, seconds=15.0):
         """Exit code."""
         return self.process.wait(seconds * self.slow)
