@@ -129,10 +129,10 @@ const char *address_parse_listen(struct conf *memory, const char *text, struct c
     return why;
 }
 
-static char *authority_text(struct conf *memory, const struct authority *authority, uint16_t port)
+static char *authority_text(struct conf *memory, const struct authority *authority, uint16_t port, uint16_t usual)
 {
     char text[MAX_HOST + 16], number[8] = "";
-    if (port != 80)
+    if (port != usual)
         snprintf(number, sizeof number, ":%u", port);
     snprintf(text, sizeof text, "%s%.*s%s%s", authority->is_v6 ? "[" : "", (int)authority->host.len,
              authority->host.data, authority->is_v6 ? "]" : "", number);
@@ -145,15 +145,16 @@ static const char *parse_authority(struct conf *memory, struct span text, struct
     if (memchr(text.data, '@', text.len))
         return "user names in a URL are not allowed";
     if (!split(text, &authority))
-        return "expected http://host[:port]";
+        return upstream->tls ? "expected https://host[:port]" : "expected http://host[:port]";
     const char *why = check_host(&authority);
-    upstream->port = 80;
+    uint16_t usual = upstream->tls ? 443 : 80;
+    upstream->port = usual;
     if (!why && authority.port.data)
         why = check_port(authority.port, &upstream->port);
     if (why)
         return why;
     upstream->host = conf_copy(memory, authority.host.data, authority.host.len);
-    upstream->authority = authority_text(memory, &authority, upstream->port);
+    upstream->authority = authority_text(memory, &authority, upstream->port, usual);
     return NULL;
 }
 
@@ -161,8 +162,6 @@ const char *address_parse_url(struct conf *memory, const char *text, struct conf
 {
     static const char http[] = "http://", https[] = "https://", unix_scheme[] = "http+unix:";
     upstream->url = conf_copy(memory, text, strlen(text));
-    if (strncasecmp(text, https, strlen(https)) == 0)
-        return "https upstreams are not supported yet";
     if (strncasecmp(text, unix_scheme, strlen(unix_scheme)) == 0) {
         upstream->unix_path = upstream->url + strlen(unix_scheme);
         upstream->authority = conf_copy(memory, "localhost", strlen("localhost"));
@@ -170,9 +169,10 @@ const char *address_parse_url(struct conf *memory, const char *text, struct conf
             return "expected http+unix:/path, with one slash";
         return check_unix_path(upstream->unix_path);
     }
-    if (strncasecmp(text, http, strlen(http)) != 0)
-        return "expected http://host[:port] or http+unix:/path";
-    struct span rest = span_of(text + strlen(http));
+    upstream->tls = strncasecmp(text, https, strlen(https)) == 0;
+    if (!upstream->tls && strncasecmp(text, http, strlen(http)) != 0)
+        return "expected http://host[:port], https://host[:port] or http+unix:/path";
+    struct span rest = span_of(text + (upstream->tls ? strlen(https) : strlen(http)));
     size_t authority_len = strcspn(rest.data, "/?#");
     if (rest.data[authority_len] != '\0' && strcmp(rest.data + authority_len, "/") != 0)
         return "an upstream has no path, query or fragment of its own: requests go on with theirs";
@@ -186,4 +186,10 @@ bool address_is_authority(const char *text)
     uint16_t port;
     return split(span_of(text), &authority) && !check_host(&authority) &&
            (!authority.port.data || !check_port(authority.port, &port));
+}
+
+bool address_is_host(const char *text)
+{
+    struct authority authority;
+    return split(span_of(text), &authority) && !authority.is_v6 && !authority.port.data && !check_host(&authority);
 }

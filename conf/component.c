@@ -20,24 +20,24 @@ struct component_row {
     const char *name;     /* what comes before the argument; with its colon if it has one */
     const char *argument; /* as the documentation calls it */
     enum argument kind;
-    bool needs_body, later;
+    bool needs_body;
 };
 
 static const struct component_row rows[] = {
-    [COMPONENT_METHOD] = {"method", "", ARGUMENT_NONE, false, false},
-    [COMPONENT_HOST] = {"host", "", ARGUMENT_NONE, false, false},
-    [COMPONENT_PATH] = {"path", "", ARGUMENT_NONE, false, false},
-    [COMPONENT_QUERY] = {"query", "", ARGUMENT_NONE, false, false},
-    [COMPONENT_BODY] = {"body", "", ARGUMENT_NONE, true, false},
-    [COMPONENT_PATH_NAME] = {"path:", "NAME", ARGUMENT_TEXT, false, false},
-    [COMPONENT_QUERY_NAME] = {"query:", "NAME", ARGUMENT_TEXT, false, false},
-    [COMPONENT_HEADER] = {"header:", "NAME", ARGUMENT_HEADER, false, false},
-    [COMPONENT_COOKIE] = {"cookie:", "NAME", ARGUMENT_TOKEN, false, false},
-    [COMPONENT_FORM] = {"form:", "NAME", ARGUMENT_TEXT, true, false},
-    [COMPONENT_JSON] = {"json:", "/POINTER", ARGUMENT_POINTER, true, false},
-    [COMPONENT_TLS_SUBJECT] = {"tls:subject", "", ARGUMENT_NONE, false, true},
-    [COMPONENT_TLS_FINGERPRINT] = {"tls:fingerprint", "", ARGUMENT_NONE, false, true},
-    [COMPONENT_LITERAL] = {"literal:", "TEXT", ARGUMENT_TEXT, false, false},
+    [COMPONENT_METHOD] = {"method", "", ARGUMENT_NONE, false},
+    [COMPONENT_HOST] = {"host", "", ARGUMENT_NONE, false},
+    [COMPONENT_PATH] = {"path", "", ARGUMENT_NONE, false},
+    [COMPONENT_QUERY] = {"query", "", ARGUMENT_NONE, false},
+    [COMPONENT_BODY] = {"body", "", ARGUMENT_NONE, true},
+    [COMPONENT_PATH_NAME] = {"path:", "NAME", ARGUMENT_TEXT, false},
+    [COMPONENT_QUERY_NAME] = {"query:", "NAME", ARGUMENT_TEXT, false},
+    [COMPONENT_HEADER] = {"header:", "NAME", ARGUMENT_HEADER, false},
+    [COMPONENT_COOKIE] = {"cookie:", "NAME", ARGUMENT_TOKEN, false},
+    [COMPONENT_FORM] = {"form:", "NAME", ARGUMENT_TEXT, true},
+    [COMPONENT_JSON] = {"json:", "/POINTER", ARGUMENT_POINTER, true},
+    [COMPONENT_TLS_SUBJECT] = {"tls:subject", "", ARGUMENT_NONE, false},
+    [COMPONENT_TLS_FINGERPRINT] = {"tls:fingerprint", "", ARGUMENT_NONE, false},
+    [COMPONENT_LITERAL] = {"literal:", "TEXT", ARGUMENT_TEXT, false},
 };
 
 bool component_needs_body(const struct component *component)
@@ -114,10 +114,6 @@ const char *component_parse(struct conf *memory, const char *text, struct compon
         for (char *c = out->argument; *c; c++)
             if (*c >= 'A' && *c <= 'Z')
                 *c = (char)(*c | 0x20);
-    if (row->later) {
-        snprintf(why, size, "'%s' is not supported yet", row->name);
-        return why;
-    }
     return check_argument(row, argument, why, size);
 }
 

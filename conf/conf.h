@@ -126,9 +126,20 @@ struct conf_route {
 
 /* ---- upstreams -------------------------------------------------------------------------------- */
 
+/* A file that the configuration names, and where it does (line 0: nowhere), for whoever finds it wanting. */
+struct conf_file {
+    char *path; /* NULL: none */
+    int line, column;
+};
+
 struct conf_upstream {
     char *name, *url;
-    bool tls;
+    bool tls; /* https: */
+    struct {
+        struct conf_file ca, certificate, key; /* no ca: the system's; certificate and key: both or none */
+        char *server_name;                     /* NULL: the host of the URL */
+        bool verify;
+    } tls_settings;
     char *unix_path; /* http+unix: */
     char *host;      /* name or IP literal, without brackets; NULL with unix_path */
     uint16_t port;
@@ -147,6 +158,8 @@ struct conf_listen {
     char *host;
     uint16_t port;
     unsigned mode; /* unix: permission bits */
+    bool tls;
+    struct conf_file certificate, key, client_ca; /* tls; no client_ca: clients are not asked for certificates */
     int line;
 };
 

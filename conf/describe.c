@@ -104,7 +104,8 @@ static void write_section(const struct section *section, struct inherited outer,
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
         struct inherited inherited = {.later = outer.later || setting->type == SETTING_LATER,
-                                      .fixed = outer.fixed || (setting->flags & SETTING_FIXED)};
+                                      .fixed = (outer.fixed && !(setting->flags & SETTING_RELOADED)) ||
+                                               (setting->flags & SETTING_FIXED)};
         write_row(setting, inherited, out);
         if (setting->section)
             write_section(setting->section, inherited, out);

@@ -12,6 +12,12 @@ setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_h
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_same same_listen, same_workers, same_store_path;
 
+/* read_tls.c */
+setting_read read_listen_tls, read_upstream_tls, read_file_name, read_server_name;
+setting_print print_upstream_tls;
+/* What the tls of an upstream means together with its url; once both are read. */
+void check_upstream_tls(struct reader *reader, const yaml_node_t *node, const struct conf_upstream *upstream);
+
 /* read_route.c */
 setting_read read_routes, read_name, read_match_host, read_match_methods, read_match_path, read_route_upstream;
 setting_read read_keys, read_header_name, read_derive, read_ignore, read_header_names;

@@ -84,6 +84,8 @@ void print_listen(const void *target, FILE *out)
         fprintf(out, "%s%s", i ? ", " : "", conf->listen[i].address);
         if (conf->listen[i].unix_path)
             fprintf(out, " (mode %04o)", conf->listen[i].mode);
+        if (conf->listen[i].tls)
+            fputs(conf->listen[i].client_ca.path ? " (tls, with client certificates)" : " (tls)", out);
     }
 }
 
@@ -92,7 +94,8 @@ bool same_listen(const void *left, const void *right)
     const struct conf *a = left, *b = right;
     bool same = a->listen_count == b->listen_count;
     for (size_t i = 0; same && i < a->listen_count; i++)
-        same = strcmp(a->listen[i].address, b->listen[i].address) == 0 && a->listen[i].mode == b->listen[i].mode;
+        same = strcmp(a->listen[i].address, b->listen[i].address) == 0 && a->listen[i].mode == b->listen[i].mode &&
+               a->listen[i].tls == b->listen[i].tls;
     return same;
 }
 
@@ -209,8 +212,10 @@ static void read_upstream(struct reader *reader, const yaml_node_t *key, const y
     if (!scalar_is_name(name))
         reader_error(reader, key,
                      "a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with no '.' or '-'");
-    if (reader_mapping(reader, node, "a mapping with 'url'"))
+    if (reader_mapping(reader, node, "a mapping with 'url'")) {
         reader_section(reader, &upstream_section, node, upstream);
+        check_upstream_tls(reader, node, upstream);
+    }
     reader_leave(reader, before);
 }
 

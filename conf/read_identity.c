@@ -69,7 +69,7 @@ void print_scope(const void *target, FILE *out)
     const struct conf_route *route = target;
     switch (route->scope_kind) {
     case SCOPE_AUTO:
-        fputs("auto (Authorization, else Cookie, else anonymous)", out);
+        fputs("auto (Authorization, else Cookie, else the client certificate, else anonymous)", out);
         break;
     case SCOPE_COMPONENTS:
         component_print_list(&route->scope, out);

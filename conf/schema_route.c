@@ -154,7 +154,8 @@ static const struct setting route_settings[] = {
      .print = print_scope,
      .standard = "auto",
      .form = "auto or list of components",
-     .text = "identity of the caller; auto: Authorization, else Cookie, else anonymous; []: none"},
+     .text = "identity of the caller; auto: Authorization, else Cookie, else the client certificate, else anonymous; "
+             "[]: none"},
     {.name = "routes[].on_other_identity",
      .type = SETTING_CHOICE_BOOL,
      .offset = IN_ROUTE(reject_other_identity),

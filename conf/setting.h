@@ -34,7 +34,8 @@ struct choice {
 
 enum setting_flag {
     SETTING_REQUIRED = 1,
-    SETTING_FIXED = 2, /* cannot change while running */
+    SETTING_FIXED = 2,    /* cannot change while running */
+    SETTING_RELOADED = 4, /* can, although what it belongs to cannot */
 };
 
 /* Fills `target`, which `offset` has been added to, from `node`. Says every error itself. */

@@ -109,7 +109,7 @@ static bool accept_one(struct listener *listener)
     if (address.ss_family == AF_INET || address.ss_family == AF_INET6)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     atomic_fetch_add(&acceptor->connections, 1);
-    acceptor->accepted(acceptor->arg, fd, peer);
+    acceptor->accepted(acceptor->arg, (size_t)(listener - acceptor->listeners), fd, peer);
     return true;
 }
 

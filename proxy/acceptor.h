@@ -13,8 +13,9 @@
 
 struct acceptor;
 
-/* A connection was accepted: non-blocking, close-on-exec, TCP_NODELAY. `peer` is its address as text. */
-typedef void acceptor_cb(void *arg, int fd, const char *peer);
+/* A connection was accepted: non-blocking, close-on-exec, TCP_NODELAY. `peer` is its address as text, `listener` the
+ * index in conf->listen of where it came in. */
+typedef void acceptor_cb(void *arg, size_t listener, int fd, const char *peer);
 
 /* NULL: `error` says which address and why. */
 struct acceptor *acceptor_new(struct event_base *base, const struct conf *conf, acceptor_cb *accepted, void *arg,

@@ -9,6 +9,7 @@
 #include "proxy/cli.h"
 #include "proxy/server.h"
 #include "proxy/span.h"
+#include "proxy/tls.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -205,7 +206,9 @@ static int command_check(const struct arguments *arguments)
     struct conf *conf = conf_load(completed.file, &completed.overrides, environment, NULL, stderr);
     if (!conf)
         return EXIT_USAGE;
-    bool there = conf_check_named(conf, stderr);
+    struct tls *tls = tls_load(conf, NULL, stderr);
+    bool there = conf_check_named(conf, stderr) && tls;
+    tls_unref(tls);
     if (there)
         conf_print(conf, stdout);
     conf_unref(conf);

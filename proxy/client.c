@@ -52,6 +52,7 @@ static void free_client(struct client *client)
     client->events->closed(client->context, client);
     event_del(&client->later);
     http_parser_free(client->parser);
+    free(client->identity);
     buffer_free(&client->input);
     buffer_free(&client->output);
     free(client);
@@ -89,6 +90,14 @@ static bool has_news(const struct client *client) /* bytes or an end that nobody
     return buffer_len(&client->input) > 0 || client->ended;
 }
 
+void client_say_end(struct client *client)
+{
+    if (stream_end(&client->stream) == STREAM_AGAIN)
+        event_add(&client->writable, NULL);
+    else
+        stream_stop_understanding(&client->stream);
+}
+
 void client_begin_linger(struct client *client)
 {
     int64_t now = monotonic_ms();
@@ -96,7 +105,7 @@ void client_begin_linger(struct client *client)
         client_die(client, false);
         return;
     }
-    stream_end(&client->stream);
+    client_say_end(client);
     client->state = CLIENT_LINGERING;
     client->drain_left = LINGER_BYTES;
     client->linger_until_ms = now + LINGER_MAX_MS;
@@ -194,6 +203,43 @@ void client_refuse(struct client *client, enum problem_code problem, const char 
     client->closing = client->body_done = true;
     deadline_clear(&client->deadline);
     client->events->refused(client->context, client, problem, detail);
+}
+
+/* ---- TLS -------------------------------------------------------------------------------------- */
+
+void client_start_tls(struct client *client, struct tls_server *server)
+{
+    tls_server_begin(server, &client->stream);
+    client->tls = client->handshaking = true;
+    deadline_set(&client->deadline, monotonic_ms() + client->settings->header_timeout);
+}
+
+void client_secured(struct client *client)
+{
+    client->handshaking = false;
+    client->identity = tls_identity_new(&client->stream);
+    deadline_set(&client->deadline, monotonic_ms() + client->settings->idle_timeout);
+}
+
+/* The peer is left the time to read the alert that tells it why. */
+void client_not_secured(struct client *client)
+{
+    char why[200];
+    tls_explain(&client->stream, why, sizeof why);
+    client->handshaking = false;
+    if (client->events->not_secured)
+        client->events->not_secured(client->context, client, why);
+    client_begin_linger(client);
+}
+
+bool client_is_tls(const struct client *client)
+{
+    return client->tls;
+}
+
+const struct tls_identity *client_identity(const struct client *client)
+{
+    return client->identity;
 }
 
 /* ---- the body's pace -------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #include "proxy/deadline.h"
 #include "proxy/http.h"
 #include "proxy/stream.h"
+#include "proxy/tls.h"
 
 struct client;
 
@@ -49,6 +50,8 @@ struct client_events {
     /* What was to be written has gone to the socket: less than CLIENT_LOW_WATER is queued (only after client_queued()
      * was above). */
     void (*writable)(void *exchange);
+    /* The TLS handshake failed; the connection ends by itself. NULL: nobody wants to know. */
+    void (*not_secured)(void *context, const struct client *client, const char *why);
     /* The client is being freed (for connection counts). No exchange is attached any more. */
     void (*closed)(void *context, struct client *client);
 };
@@ -60,6 +63,11 @@ struct client_events {
 /* peer: address as text for logs and X-Forwarded-For ("192.0.2.1", "unix"). Copied. */
 struct client *client_new(struct event_base *base, int fd, const char *peer, const struct client_settings *settings,
                           const struct client_events *events, void *context);
+/* The connection begins with a TLS handshake, which has header_timeout. Right after client_new. */
+void client_start_tls(struct client *client, struct tls_server *server);
+bool client_is_tls(const struct client *client);
+/* By its certificate; NULL: it showed none. Lives as long as the client. */
+const struct tls_identity *client_identity(const struct client *client);
 const char *client_peer(const struct client *client);
 /* Bytes of the head of the request in hand. */
 size_t client_head_len(const struct client *client);

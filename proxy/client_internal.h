@@ -32,6 +32,10 @@ struct client {
     struct deadline deadline, send_deadline;
     struct buffer input, output;
 
+    bool tls;
+    bool handshaking;              /* tls: state is IDLE, no byte of a request can have come */
+    struct tls_identity *identity; /* tls: of the certificate that the peer showed; NULL: none */
+
     bool processing;       /* the loop over bytes is running */
     bool reading;          /* EV_READ is armed */
     bool write_armed;      /* EV_WRITE is armed */
@@ -57,6 +61,7 @@ struct client {
 
 /* client.c */
 void client_begin_linger(struct client *client); /* FIN, then the peer's bytes are thrown away for a while */
+void client_say_end(struct client *client);      /* the first part of it; again while it does not fit */
 void client_linger_on(struct client *client);    /* bytes came: another while, within the bounds */
 void client_become_idle(struct client *client);
 void client_after_answer(struct client *client);    /* the whole answer is on the socket */
@@ -66,6 +71,8 @@ void client_gone(struct client *client,
 void client_look_again(struct client *client);     /* client_process_input, soon, from the loop */
 void client_set_body_clock(struct client *client); /* starts a new window of body_timeout */
 void client_refuse(struct client *client, enum problem_code problem, const char *detail);
+void client_secured(struct client *client);     /* the handshake is over */
+void client_not_secured(struct client *client); /* it has failed */
 
 /* client_read.c */
 void client_process_input(struct client *client);
@@ -74,6 +81,7 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg);
 
 /* client_write.c */
 void client_write_out(struct client *client, const void *data, size_t len);
+void client_wait_to_write(struct client *client);
 void client_on_writable(evutil_socket_t fd, short what, void *arg);
 
 /* client_tunnel.c */

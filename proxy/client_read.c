@@ -5,6 +5,10 @@
  * request, a resumed body) is found by the loop that is already running, or by client_process_input, which runs from
  * the event loop. Every callback may end the request or the connection, so every step looks at the state afterwards.
  *
+ * TLS. A handshake is part of the first reads. Whether bytes are here that the socket no longer tells about is looked
+ * at after each read and when reading begins again; `readable` is then raised by hand. What waits for the other
+ * direction is found by the other direction's event.
+ *
  * THE PEER'S FIN. A client that has sent its whole request still wants the answer (case H29); in the middle of one it
  * has gone. Afterwards the socket stays readable for ever, so from then on it is watched edge-triggered: it speaks
  * again only when something new happens, which can only be a reset.
@@ -25,10 +29,13 @@ void client_want_reading(struct client *client, bool wanted)
     if (wanted == client->reading)
         return;
     client->reading = wanted;
-    if (wanted)
-        event_add(&client->readable, NULL);
-    else
+    if (!wanted && !client->stream.write_wants_read)
         event_del(&client->readable);
+    if (!wanted)
+        return;
+    event_add(&client->readable, NULL);
+    if (stream_has_pending(&client->stream))
+        event_active(&client->readable, EV_READ, 0);
 }
 
 /* Both events of a descriptor must be of one kind: a level-triggered EV_WRITE would make the FIN spin. */
@@ -256,11 +263,19 @@ static void note_bytes(struct client *client)
 /* A read that brought no bytes. */
 static void no_bytes(struct client *client, enum stream_result result)
 {
+    if (client->handshaking && result != STREAM_AGAIN) {
+        client_not_secured(client);
+        return;
+    }
     switch (result) {
     case STREAM_OK:
+        return;
     case STREAM_AGAIN:
+        if (client->stream.read_wants_write)
+            event_add(&client->writable, NULL);
         return;
     case STREAM_END:
+    case STREAM_CUT:
         client->ended = true;
         watch_for_reset(client);
         if (buffer_len(&client->input))
@@ -274,12 +289,20 @@ static void no_bytes(struct client *client, enum stream_result result)
     }
 }
 
+static enum stream_result read_some(struct client *client, char *to, size_t size, size_t *len)
+{
+    enum stream_result result = stream_read(&client->stream, to, size, len);
+    if (client->handshaking && client->stream.ready)
+        client_secured(client);
+    return result;
+}
+
 /* Nothing is kept from before: the bytes are judged where they are, on the stack. */
 static void take_fresh(struct client *client)
 {
     char fresh[CLIENT_INPUT_SIZE];
     size_t len;
-    enum stream_result result = stream_read(&client->stream, fresh, sizeof fresh, &len);
+    enum stream_result result = read_some(client, fresh, sizeof fresh, &len);
     if (result != STREAM_OK) {
         no_bytes(client, result);
         return;
@@ -300,7 +323,7 @@ static void take_more(struct client *client)
     }
     if (room > CLIENT_INPUT_SIZE)
         room = CLIENT_INPUT_SIZE;
-    enum stream_result result = stream_read(&client->stream, buffer_reserve(input, room), room, &len);
+    enum stream_result result = read_some(client, buffer_reserve(input, room), room, &len);
     if (result != STREAM_OK) {
         no_bytes(client, result);
         return;
@@ -324,10 +347,23 @@ static void discard(struct client *client)
         client_linger_on(client);
 }
 
+/* Writing had to read first: with what is here now it goes on. */
+static void write_again(struct client *client)
+{
+    client->stream.write_wants_read = false;
+    if (!client->reading)
+        event_del(&client->readable);
+    client_on_writable(client->stream.fd, EV_WRITE, client);
+}
+
 void client_on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct client *client = arg;
+    if (client->stream.write_wants_read)
+        write_again(client);
+    if (!client->reading)
+        return;
     if (client->state == CLIENT_LINGERING) {
         discard(client);
     } else if (client->ended) {
@@ -338,4 +374,6 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg)
     } else {
         take_fresh(client);
     }
+    if (client->reading && !client->ended && stream_has_pending(&client->stream))
+        event_active(&client->readable, EV_READ, 0);
 }

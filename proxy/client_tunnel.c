@@ -30,8 +30,9 @@ void client_fin_if_due(struct client *client)
 {
     if (!client->fin_due || client->broken || buffer_len(&client->output))
         return;
-    client->fin_due = false;
-    stream_end(&client->stream);
+    client->fin_due = stream_end(&client->stream) == STREAM_AGAIN;
+    if (client->fin_due)
+        client_wait_to_write(client); /* and then here again */
 }
 
 void client_end_writing(struct client *client)

@@ -9,10 +9,10 @@
 #include "proxy/client_internal.h"
 
 /* Each time that the socket has taken bytes and wants to be waited for again, send_timeout begins anew. */
-static void arm_write(struct client *client)
+void client_wait_to_write(struct client *client)
 {
     client->write_armed = true;
-    event_add(&client->writable, NULL);
+    event_add(client->stream.write_wants_read ? &client->readable : &client->writable, NULL);
     deadline_set(&client->send_deadline, monotonic_ms() + client->settings->send_timeout);
 }
 
@@ -34,7 +34,7 @@ static void write_now(struct client *client, const void *data, size_t len)
     if (of_data < len)
         buffer_append(output, (const char *)data + of_data, len - of_data);
     if (buffer_len(output))
-        arm_write(client);
+        client_wait_to_write(client);
 }
 
 void client_write_out(struct client *client, const void *data, size_t len)
@@ -49,10 +49,8 @@ void client_write_out(struct client *client, const void *data, size_t len)
         client->above = true;
 }
 
-void client_on_writable(evutil_socket_t fd, short what, void *arg)
+static void write_waiting(struct client *client)
 {
-    (void)fd, (void)what;
-    struct client *client = arg;
     struct buffer *output = &client->output;
     client->write_armed = false;
     client_write_out(client, NULL, 0);
@@ -68,6 +66,22 @@ void client_on_writable(evutil_socket_t fd, short what, void *arg)
         if (client->exchange)
             client->events->writable(client->exchange);
     }
+}
+
+void client_on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct client *client = arg;
+    if (client->state == CLIENT_LINGERING) {
+        client_say_end(client);
+        return;
+    }
+    if (client->stream.read_wants_write) {
+        client->stream.read_wants_write = false;
+        client_on_readable(fd, EV_READ, client);
+    }
+    if (client->write_armed)
+        write_waiting(client);
 }
 
 struct buffer *client_output(struct client *client)

@@ -271,6 +271,8 @@ static struct exchange *exchange_new(struct connection *connection, struct clien
     exchange->upstream_us = exchange->wait_us = -1;
     exchange->request_memory = http_message_copy(&exchange->request, message);
     snprintf(exchange->peer, sizeof exchange->peer, "%s", client_peer(client));
+    exchange->client_tls = client_is_tls(client);
+    exchange->client_identity = tls_identity_copy(client_identity(client));
     deadline_init(&exchange->timer, worker->base, timer_passed, exchange);
     set_request_id(exchange);
     normalise(exchange);
@@ -292,6 +294,7 @@ void exchange_free_if_over(struct exchange *exchange)
     buffer_free(&exchange->answer.body);
     buffer_free(&exchange->body);
     buffer_free(&exchange->normal);
+    free(exchange->client_identity);
     free(exchange->request_memory);
     free(exchange->response_memory);
     free(exchange->response_fields);
@@ -434,6 +437,12 @@ static void on_closed(void *context, struct client *client)
     free(connection);
 }
 
+static void on_not_secured(void *context, const struct client *client, const char *why)
+{
+    const struct connection *connection = context;
+    log_line(connection->worker->shared->log, LOG_LEVEL_DEBUG, "client %s: %s", client_peer(client), why);
+}
+
 const struct client_events exchange_client_events = {
     .head = on_head,
     .body = read_body,
@@ -443,6 +452,7 @@ const struct client_events exchange_client_events = {
     .half_closed = on_half_closed,
     .gone = on_gone,
     .writable = on_writable,
+    .not_secured = on_not_secured,
     .closed = on_closed,
 };
 

@@ -224,6 +224,7 @@ static void write_request(struct exchange *exchange, struct buffer *out, bool wh
                                    .forwarded = conf->forwarded,
                                    .via = conf->via,
                                    .client_address = span_of(exchange->peer),
+                                   .client_tls = exchange->client_tls,
                                    .request_id = span_of(exchange->request_id),
                                    .key_header = exchange->has_identity ? span_of(key_header) : (struct span){0},
                                    .derived_key = span_of(derived_key),
@@ -251,19 +252,21 @@ static void start_call(struct exchange *exchange, bool whole_body)
     write_request(exchange, &head, whole_body,
                   exchange->identity.derived && exchange->has_identity ? exchange->action : NULL);
     exchange->forwarded_us = monotonic_us();
-    exchange->call = upstream_start(exchange->worker->pool,
-                                    &(struct upstream_request){
-                                        .upstream = exchange->choice.upstream,
-                                        .head = buffer_span(&head),
-                                        .body = whole_body ? buffer_span(&exchange->body) : (struct span){0},
-                                        .streams = streams,
-                                        .no_body_in_response = exchange->request.method_id == HTTP_HEAD_METHOD,
-                                        .offer = may_switch(exchange) ? &exchange->request : NULL,
-                                        .resend = !exchange->keyed && may_resend(exchange),
-                                        .crash_point = exchange->keyed ? crash_at : NULL,
-                                        .crash_arg = exchange->worker,
-                                    },
-                                    &events, exchange);
+    exchange->call = upstream_start(
+        exchange->worker->pool,
+        &(struct upstream_request){
+            .upstream = exchange->choice.upstream,
+            .tls = tls_client_of(exchange->conf->tls, exchange_conf(exchange), exchange->choice.upstream),
+            .head = buffer_span(&head),
+            .body = whole_body ? buffer_span(&exchange->body) : (struct span){0},
+            .streams = streams,
+            .no_body_in_response = exchange->request.method_id == HTTP_HEAD_METHOD,
+            .offer = may_switch(exchange) ? &exchange->request : NULL,
+            .resend = !exchange->keyed && may_resend(exchange),
+            .crash_point = exchange->keyed ? crash_at : NULL,
+            .crash_arg = exchange->worker,
+        },
+        &events, exchange);
     buffer_free(&head);
     if (streams)
         client_read_body(exchange->client, CLIENT_PACE_SILENCE);

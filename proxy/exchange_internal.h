@@ -71,6 +71,8 @@ struct exchange {
     bool keyed, has_identity, continue_sent, half_closed, body_complete, reading_body, client_paused, upstream_paused;
     char request_id[129];
     char peer[64];
+    bool client_tls;
+    struct tls_identity *client_identity; /* our copy; NULL: the client showed no certificate */
     char action[65];
 
     /* ---- the store -------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ enum { WARNED_ANONYMOUS = 1, WARNED_BOTH = 2 };
 
 static struct key_request key_request_of(const struct exchange *exchange)
 {
+    const struct tls_identity *identity = exchange->client_identity;
     return (struct key_request){
         .message = &exchange->request,
         .host = exchange->host,
@@ -23,6 +24,8 @@ static struct key_request key_request_of(const struct exchange *exchange)
         .values = &exchange->choice.values,
         .body = buffer_span(&exchange->body),
         .body_complete = exchange->body_complete,
+        .tls_subject = identity ? span_of(identity->subject) : (struct span){0},
+        .tls_fingerprint = identity ? span_of(identity->fingerprint) : (struct span){0},
     };
 }
 

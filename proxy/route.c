@@ -100,7 +100,9 @@ void host_normalise(struct buffer *out, struct span host)
 {
     size_t name_len = port_position(host);
     struct span port = {host.data + name_len, host.len - name_len};
-    if (port.len == 1 || span_equal(port, SPAN(":80"))) /* ":" without a number says the same, RFC 3986 §6.2.3 */
+    /* ":" without a number says the same, RFC 3986 §6.2.3. Which of the two is the default is not asked: who stands
+     * before us may have taken the TLS off. */
+    if (port.len == 1 || span_equal(port, SPAN(":80")) || span_equal(port, SPAN(":443")))
         host.len = name_len;
     if (host.len == 0)
         return;

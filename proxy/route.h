@@ -9,7 +9,7 @@
 /* Normal form of a path for matching and binding: %XX of unreserved characters decoded, other %XX in upper case, empty
  * segments merged, dot segments removed; %2F is no separator; case and a trailing slash count. Appends to `out`. */
 void path_normalise(struct buffer *out, struct span path);
-/* Lower case, default port (80) removed. Appends to `out`. */
+/* Lower case, default port (80 or 443) removed. Appends to `out`. */
 void host_normalise(struct buffer *out, struct span host);
 
 #define ROUTE_MAX_NAMES 32

@@ -26,6 +26,9 @@ struct server {
     const struct server_options *options;
     struct conf *conf;         /* the present one */
     struct conf *started_with; /* what cannot change is in force as it says */
+    struct tls_ticket_keys ticket_keys;
+    struct tls *tls;             /* of `conf` */
+    struct tls_server **secured; /* the contexts of started_with->listen that new connections get; NULL: plain */
     struct worker_shared shared;
     struct worker **workers;
     uint32_t worker_count;
@@ -94,10 +97,31 @@ static void declare_scopes(struct server *server, const struct conf *conf)
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
-static void on_accepted(void *arg, int fd, const char *peer)
+static void on_accepted(void *arg, size_t listener, int fd, const char *peer)
 {
     struct server *server = arg;
-    worker_give(server->workers[server->next_worker++ % server->worker_count], fd, peer);
+    worker_give(server->workers[server->next_worker++ % server->worker_count], fd, peer, server->secured[listener]);
+}
+
+/* Listeners stay as they were at the start; what they show their clients comes from the present configuration, if it
+ * has them still. */
+static void set_secured(struct server *server)
+{
+    for (size_t i = 0; i < server->started_with->listen_count; i++)
+        for (size_t j = 0; j < server->conf->listen_count; j++) {
+            if (strcmp(server->started_with->listen[i].address, server->conf->listen[j].address) != 0 ||
+                server->started_with->listen[i].tls != server->conf->listen[j].tls)
+                continue;
+            tls_server_unref(server->secured[i]);
+            server->secured[i] = tls_server_ref(tls_server_of(server->tls, j));
+        }
+}
+
+static void forget_secured(struct server *server)
+{
+    for (size_t i = 0; i < server->started_with->listen_count; i++)
+        tls_server_unref(server->secured[i]);
+    free(server->secured);
 }
 
 static bool open_listeners(struct server *server)
@@ -130,16 +154,26 @@ static void name_fixed(const struct server *server, const struct conf *conf)
                  "%s cannot change while running: it takes effect at the next start", names[i]);
 }
 
+/* False: something is wrong, and told. */
+static bool load(struct server *server, struct conf **conf, struct tls **tls)
+{
+    const struct server_options *options = server->options;
+    *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, stderr);
+    *tls = *conf ? tls_load(*conf, &server->ticket_keys, stderr) : NULL;
+    if (!*tls)
+        conf_unref(*conf);
+    return *tls != NULL;
+}
+
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
     struct server *server = arg;
-    const struct server_options *options = server->options;
+    struct conf *conf;
+    struct tls *tls;
     if (server->draining)
         return;
-    struct conf *conf =
-        conf_load(options->file, &options->overrides, options->environment, options->environment_arg, stderr);
-    if (!conf) {
+    if (!load(server, &conf, &tls)) {
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
         return;
     }
@@ -147,10 +181,13 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     declare_scopes(server, conf);
     log_configure(server->shared.log, conf->log.level, conf->log.json);
     for (uint32_t i = 0; i < server->worker_count; i++)
-        worker_reload(server->workers[i], conf);
+        worker_reload(server->workers[i], conf, tls);
     acceptor_set_limit(server->shared.acceptor, machine_allow_connections(conf->limits.connections));
     conf_unref(server->conf);
+    tls_unref(server->tls);
     server->conf = conf;
+    server->tls = tls;
+    set_secured(server);
     log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
 }
 
@@ -230,7 +267,7 @@ static void start_workers(struct server *server)
     server->worker_count = server->conf->workers ? server->conf->workers : machine_processors();
     server->workers = NEW_ARRAY(struct worker *, server->worker_count);
     for (uint32_t i = 0; i < server->worker_count; i++)
-        server->workers[i] = worker_new(&server->shared, server->conf);
+        server->workers[i] = worker_new(&server->shared, server->conf, server->tls);
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_start(server->workers[i]);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -302,10 +339,12 @@ int server_run(const struct server_options *options)
 {
     struct server server = {.options = options};
     prepare_signals();
-    server.conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, stderr);
-    if (!server.conf)
+    tls_make_ticket_keys(&server.ticket_keys);
+    if (!load(&server, &server.conf, &server.tls))
         return 2;
     server.started_with = conf_ref(server.conf);
+    server.secured = NEW_ARRAY(struct tls_server *, server.conf->listen_count);
+    set_secured(&server);
     server.base = must_allocate(event_base_new());
     if (!start(&server)) {
         server.code = 1;
@@ -316,6 +355,8 @@ int server_run(const struct server_options *options)
         run(&server);
     }
     event_base_free(server.base);
+    forget_secured(&server);
+    tls_unref(server.tls);
     conf_unref(server.conf);
     conf_unref(server.started_with);
     log_free(server.shared.log);

@@ -1,9 +1,7 @@
 /*
- * stream.c - reading and writing on a plain socket.
- *
- * Left out: TLS, which will be a second kind of stream behind the same calls.
+ * stream.c - reading and writing on a plain socket; stream_tls.c does the same for TLS.
  */
-#include "proxy/stream.h"
+#include "proxy/stream_tls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +13,8 @@
 
 enum stream_result stream_read(struct stream *stream, void *to, size_t size, size_t *moved)
 {
+    if (stream->ssl)
+        return stream_tls_read(stream, to, size, moved);
     *moved = 0;
     for (;;) {
         ssize_t got = recv(stream->fd, to, size, 0);
@@ -33,6 +33,8 @@ enum stream_result stream_read(struct stream *stream, void *to, size_t size, siz
 
 enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved)
 {
+    if (stream->ssl)
+        return stream_tls_write(stream, parts, count, moved);
     *moved = 0;
     for (;;) {
         ssize_t put = writev(stream->fd, parts, count);
@@ -50,6 +52,8 @@ enum stream_result stream_write(struct stream *stream, const struct iovec *parts
 bool stream_is_quiet(struct stream *stream)
 {
     char byte;
+    if (stream->ssl)
+        return stream_tls_is_quiet(stream);
     return recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
@@ -73,20 +77,35 @@ bool stream_is_dead(const struct stream *stream)
     return poll(&state, 1, 0) == 1 && state.revents & (POLLERR | POLLHUP);
 }
 
-void stream_end(struct stream *stream)
+enum stream_result stream_end(struct stream *stream)
 {
+    if (stream->ssl && stream_tls_end(stream) == STREAM_AGAIN)
+        return STREAM_AGAIN;
     shutdown(stream->fd, SHUT_WR);
+    return STREAM_OK;
+}
+
+void stream_stop_understanding(struct stream *stream)
+{
+    if (stream->ssl)
+        stream_tls_free(stream);
 }
 
 void stream_close(struct stream *stream)
 {
     assert(stream->fd >= 0);
+    if (stream->ssl) {
+        (void)stream_tls_end(stream);
+        stream_tls_free(stream);
+    }
     close(stream->fd);
     stream->fd = -1;
 }
 
 void stream_reset(struct stream *stream)
 {
+    if (stream->ssl)
+        stream_tls_free(stream);
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = 0}, sizeof(struct linger));
     stream_close(stream);
 }

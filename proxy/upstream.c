@@ -188,8 +188,9 @@ static void note_sent(struct upstream_call *call)
 static bool send_once(struct upstream_call *call, struct span *fresh)
 {
     struct upstream_connection *connection = call->connection;
-    struct span waiting =
-        call->request.streams ? buffer_span(&call->streamed) : span_after(call->request.body, call->body_sent);
+    struct span waiting = buffer_span(&call->streamed);
+    if (!call->request.streams)
+        waiting = span_after(call->request.body, call->body_sent);
     struct span spans[3] = {
         {buffer_data(&call->head) + call->head_sent, buffer_len(&call->head) - call->head_sent}, waiting, *fresh};
     struct iovec parts[3];
@@ -204,12 +205,10 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
         return false;
     if (moved) {
         size_t of_fresh = count_sent(call, moved);
-        *fresh = span_after(*fresh, of_fresh);
+        *fresh = (struct span){fresh->data + of_fresh, fresh->len - of_fresh};
     }
-    if (moved < wanted) {
-        connection->write_armed = true;
-        event_add(&connection->writable, NULL);
-    }
+    if (moved < wanted)
+        connection_wait_to_write(connection);
     return true;
 }
 
@@ -229,12 +228,18 @@ static void send_more(struct upstream_call *call, struct span fresh)
 /* Our half of a tunnel is over when all of it has gone out, or can no more. */
 static void end_half(struct upstream_call *call)
 {
-    bool over = call->stream_ended && !buffer_len(&call->streamed);
-    if (over && !call->fin_sent && !call->write_failed) {
-        call->fin_sent = true;
-        stream_end(&call->connection->stream);
+    if (call->write_failed && call->read_ended) {
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
+        return;
     }
-    if (call->read_ended && (call->fin_sent || call->write_failed))
+    if (!call->stream_ended || call->fin_sent || call->write_failed || buffer_len(&call->streamed))
+        return;
+    if (stream_end(&call->connection->stream) == STREAM_AGAIN) {
+        connection_wait_to_write(call->connection); /* and then here again */
+        return;
+    }
+    call->fin_sent = true;
+    if (call->read_ended)
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
 }
 
@@ -455,23 +460,26 @@ static void half_ended(struct upstream_call *call)
         call->events->half_closed(call->owner);
 }
 
-/* The API closed, or the connection broke. */
-static void connection_ended(struct upstream_call *call, bool reset)
+/* The API closed, or the connection broke. A body that ends with the connection is whole only where the API itself said
+ * that this is the end: a reset does not, nor does a FIN that lacks TLS's close_notify (RFC 9112 §9.8). */
+static void connection_ended(struct upstream_call *call, enum stream_result how)
 {
     struct http_parser *parser = call->connection->parser;
+    bool reset = how == STREAM_BROKEN;
     if (!call->head_seen && !http_started(parser)) {
         if (!start_again(call))
             broken(call, UPSTREAM_FAULT_CLOSED,
                    reset ? "connection reset without an answer" : "connection closed without an answer");
     } else if (!reset && call->tunnel) {
         half_ended(call);
-    } else if (!reset && call->head_seen && http_read_end(parser)) {
+    } else if (how == STREAM_END && call->head_seen && http_read_end(parser)) {
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
     } else {
         broken(call, UPSTREAM_FAULT_INVALID,
-               !reset         ? "truncated response"
-               : call->tunnel ? "the tunnel was reset"
-                              : "connection reset in the middle of the response");
+               reset && call->tunnel ? "the tunnel was reset"
+               : reset               ? "connection reset in the middle of the response"
+               : how == STREAM_CUT   ? "truncated response: TLS ended without close_notify"
+                                     : "truncated response");
     }
 }
 
@@ -480,19 +488,17 @@ void call_readable(struct upstream_connection *connection)
     struct upstream_call *call = connection->call;
     char fresh[UPSTREAM_INPUT_SIZE];
     size_t len;
-    if (call->state == CALL_CONNECTING)
-        return; /* the writable side tells about connecting */
-    switch (stream_read(&connection->stream, fresh, sizeof fresh, &len)) {
+    enum stream_result result = stream_read(&connection->stream, fresh, sizeof fresh, &len);
+    switch (result) {
     case STREAM_OK:
         take(call, fresh, len);
         return;
     case STREAM_AGAIN:
         return;
     case STREAM_END:
-        connection_ended(call, false);
-        return;
+    case STREAM_CUT:
     case STREAM_BROKEN:
-        connection_ended(call, true);
+        connection_ended(call, result);
         return;
     }
 }
@@ -526,7 +532,7 @@ struct upstream_call *upstream_start(struct upstream_pool *pool, const struct up
     deadline_init(&call->deadline, pool->base, on_deadline, call);
     event_assign(&call->later, pool->base, -1, 0, on_later, call);
     crash_point(call, "granted-nothing-sent");
-    struct upstream_connection *idle = pool_take(pool, request->upstream);
+    struct upstream_connection *idle = pool_take(pool, request);
     call->reused = idle != NULL;
     if (idle)
         call_connected(call, idle);

@@ -23,6 +23,7 @@
 #include "proxy/http.h"
 #include "proxy/resolver.h"
 #include "proxy/stream.h"
+#include "proxy/tls.h"
 
 struct upstream_pool;
 struct upstream_call;
@@ -31,7 +32,8 @@ enum upstream_ending { UPSTREAM_ANSWERED, UPSTREAM_UNSENT, UPSTREAM_BROKEN };
 
 enum upstream_fault { /* why not ANSWERED */
                       UPSTREAM_FAULT_NONE,
-                      UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout */
+                      UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout, TLS handshake
+                                                      failed */
                       UPSTREAM_FAULT_CLOSED,       /* closed or reset without one byte of a final response */
                       UPSTREAM_FAULT_INVALID,      /* unparsable, truncated, reset in the middle, over the limits */
                       UPSTREAM_FAULT_SEND_TIMEOUT, /* no progress in writing the request */
@@ -41,7 +43,7 @@ enum upstream_fault { /* why not ANSWERED */
 struct upstream_end {
     enum upstream_ending ending;
     enum upstream_fault fault;
-    const char *detail; /* for the error log; static text */
+    const char *detail; /* for the error log; lives during the call of end() */
     bool head_seen;     /* a final head was reported */
 };
 
@@ -71,6 +73,7 @@ struct upstream_events {
 
 struct upstream_request {
     const struct conf_upstream *upstream; /* must live until end() (the caller holds the configuration) */
+    struct tls_client *tls;               /* of that upstream; NULL: plain. A reference is taken */
     struct span head;                     /* serialised request head; copied */
     struct span body;                     /* keyed: the whole body, borrowed until sent() or end(); else empty */
     bool streams;                         /* body follows by upstream_write … upstream_write_end */

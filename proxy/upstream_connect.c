@@ -3,7 +3,8 @@
  * What is left of it is shared out among the addresses that are left, so that one which does not answer leaves the
  * others their turn.
  *
- * Nothing is written here, so whatever fails here leaves the request unsent.
+ * To an https upstream the TLS handshake is part of it. Not one byte of the request is written here, so whatever fails
+ * here leaves it unsent.
  */
 #include "proxy/upstream_internal.h"
 
@@ -35,7 +36,7 @@ static bool begin(struct upstream_call *call, const struct sockaddr *address, so
         close(fd);
         return false;
     }
-    struct upstream_connection *connection = connection_new(call->pool, call->request.upstream->url, fd);
+    struct upstream_connection *connection = connection_new(call->pool, &call->request, fd);
     connection->call = call;
     call->connection = connection;
     connection->write_armed = true;
@@ -52,22 +53,58 @@ static void try_next(struct upstream_call *call)
         if (begin(call, (const struct sockaddr *)&call->addresses.items[i], call->addresses.lengths[i]))
             return;
     }
-    fail(call, "no address could be connected to");
+    fail(call, *call->tls_failure ? call->tls_failure : "no address could be connected to");
 }
 
-void connect_writable(struct upstream_connection *connection)
+static void give_up(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
-    int error = 0;
-    socklen_t len = sizeof error;
-    if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error) {
-        call->connection = NULL;
-        connection_close(connection);
-        try_next(call);
+    call->connection = NULL;
+    connection_close(connection);
+    try_next(call);
+}
+
+static void secure(struct upstream_connection *connection)
+{
+    struct upstream_call *call = connection->call;
+    switch (stream_handshake(&connection->stream)) {
+    case STREAM_OK:
+        connection->securing = false;
+        call_connected(call, connection);
+        if (stream_has_pending(&connection->stream) && connection->call == call)
+            event_active(&connection->readable, EV_READ, 0);
+        return;
+    case STREAM_AGAIN:
+        if (connection->stream.read_wants_write)
+            event_add(&connection->writable, NULL);
+        return;
+    case STREAM_END:
+    case STREAM_CUT:
+    case STREAM_BROKEN:
+        tls_explain(&connection->stream, call->tls_failure, sizeof call->tls_failure);
+        give_up(connection);
         return;
     }
-    connection_want_reading(connection, true);
-    call_connected(call, connection);
+}
+
+void connect_go_on(struct upstream_connection *connection)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (connection->securing) {
+        secure(connection);
+    } else if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error) {
+        give_up(connection);
+    } else {
+        connection_want_reading(connection, true);
+        if (!connection->tls) {
+            call_connected(connection->call, connection);
+            return;
+        }
+        tls_client_begin(connection->tls, &connection->stream);
+        connection->securing = true;
+        secure(connection);
+    }
 }
 
 static void on_resolved(void *arg, const struct resolver_addresses *addresses)
@@ -100,6 +137,7 @@ void connect_start(struct upstream_call *call)
     call->state = CALL_CONNECTING;
     call->next_address = 0;
     call->addresses.count = 0;
+    *call->tls_failure = '\0';
     if (!call->connect_due_ms)
         call->connect_due_ms = monotonic_ms() + upstream->connect_timeout;
     deadline_set(&call->deadline, call->connect_due_ms);
@@ -119,7 +157,7 @@ void connect_cancel(struct upstream_call *call)
 
 void connect_timed_out(struct upstream_call *call)
 {
-    bool resolving = call->query != NULL;
+    bool resolving = call->query != NULL, securing = call->connection && call->connection->securing;
     connect_cancel(call);
     if (call->connection)
         connection_close(call->connection);
@@ -127,5 +165,5 @@ void connect_timed_out(struct upstream_call *call)
     if (!resolving && call->next_address < call->addresses.count && monotonic_ms() < call->connect_due_ms)
         try_next(call);
     else
-        fail(call, "not connected in connect_timeout");
+        fail(call, securing ? "TLS handshake not over in connect_timeout" : "not connected in connect_timeout");
 }

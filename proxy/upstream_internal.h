@@ -2,7 +2,7 @@
  * upstream_internal.h - shared by upstream*.c only.
  *
  *     upstream.c              a call: one request, one response, one ending
- *     upstream_connect.c      from a name to a connected socket
+ *     upstream_connect.c      from a name to a connected socket, TLS handshake included
  *     upstream_pool.c         idle connections, and the graveyard of what is over
  */
 #pragma once
@@ -17,6 +17,8 @@ struct upstream_connection {
     struct http_parser *parser;
     struct upstream_call *call; /* NULL: idle */
     char *url;                  /* what it is connected to: a reload makes new conf objects */
+    struct tls_client *tls;     /* and under which terms; NULL: plain */
+    bool securing;              /* the TLS handshake is on its way */
     int64_t idle_ms;            /* the API's own Keep-Alive: timeout minus 1 s; -1: not said */
     struct buffer input;        /* part of a head */
     bool reading, write_armed;
@@ -59,7 +61,9 @@ struct upstream_call {
     const char *unreachable;    /* an ending that is told by `later`: why */
     struct upstream_call *next; /* graveyard, later the spare ones */
 
-    struct resolver_addresses addresses; /* last: not cleared for a new call */
+    /* From here on not cleared for a new call. */
+    struct resolver_addresses addresses;
+    char tls_failure[200]; /* of the last address whose handshake failed; "": none */
 };
 
 struct upstream_pool {
@@ -75,11 +79,12 @@ struct upstream_pool {
 };
 
 /* upstream_pool.c */
-struct upstream_connection *connection_new(struct upstream_pool *pool, const char *url, int fd);
+struct upstream_connection *connection_new(struct upstream_pool *pool, const struct upstream_request *request, int fd);
 void connection_close(struct upstream_connection *connection); /* its memory goes with the next turn of the loop */
 void connection_want_reading(struct upstream_connection *connection, bool wanted);
+void connection_wait_to_write(struct upstream_connection *connection); /* after a write that did not take all */
 /* A fresh idle connection to this upstream, or NULL. */
-struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream);
+struct upstream_connection *pool_take(struct upstream_pool *pool, const struct upstream_request *request);
 void pool_give(struct upstream_connection *connection, const struct conf_upstream *upstream);
 struct upstream_call *pool_new_call(struct upstream_pool *pool);
 void pool_bury(struct upstream_call *call);
@@ -87,7 +92,7 @@ void pool_bury(struct upstream_call *call);
 /* upstream_connect.c */
 void connect_start(struct upstream_call *call); /* ends in call_connected or call_unreachable, perhaps at once */
 void connect_cancel(struct upstream_call *call);
-void connect_writable(struct upstream_connection *connection); /* the socket of a CALL_CONNECTING has an answer */
+void connect_go_on(struct upstream_connection *connection); /* the socket of a CALL_CONNECTING has news */
 void connect_timed_out(struct upstream_call *call);
 
 /* upstream.c */

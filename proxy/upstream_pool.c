@@ -1,9 +1,10 @@
 /*
  * upstream_pool.c - idle connections to the API, newest first, and the graveyard.
  *
- * An idle connection is watched: a byte or an end on it closes it, so does its time. It is reused only while nothing
- * has happened on it. Memory of connections and calls that are over is given back on the next turn of the loop: whoever
- * is up the stack still holds them.
+ * An idle connection is watched: a byte or an end on it closes it, so does its time; TLS tickets and the like are taken
+ * and are nothing. It is reused only while nothing has happened on it, and only under the terms (authorities, name,
+ * certificate) that it was made under. Memory of connections and calls that are over is given back on the next turn of
+ * the loop: whoever is up the stack still holds them.
  */
 #include "proxy/upstream_internal.h"
 
@@ -13,25 +14,60 @@
 #define SPARE_CALLS 64
 #define HEAD_KEPT   4096 /* bytes of memory that a spare call keeps for a head */
 
+static void read_on(struct upstream_connection *connection)
+{
+    struct upstream_call *call = connection->call;
+    if (call->state == CALL_CONNECTING) {
+        if (connection->securing) /* else the writable side tells about connecting */
+            connect_go_on(connection);
+        return;
+    }
+    call_readable(connection);
+    if (connection->reading && stream_has_pending(&connection->stream))
+        event_active(&connection->readable, EV_READ, 0);
+    else if (connection->stream.read_wants_write)
+        event_add(&connection->writable, NULL);
+}
+
+static void write_on(struct upstream_connection *connection)
+{
+    connection->write_armed = false;
+    if (connection->call->state == CALL_CONNECTING)
+        connect_go_on(connection);
+    else
+        call_writable(connection);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct upstream_connection *connection = arg;
-    if (connection->call)
-        call_readable(connection);
-    else
-        connection_close(connection); /* a byte that nobody asked for, or the end */
+    if (!connection->call) {
+        if (!connection->tls || !stream_is_quiet(&connection->stream))
+            connection_close(connection); /* a byte that nobody asked for, or the end */
+        return;
+    }
+    if (connection->stream.write_wants_read) {
+        connection->stream.write_wants_read = false;
+        if (!connection->reading)
+            event_del(&connection->readable);
+        write_on(connection);
+    }
+    if (connection->reading && connection->call)
+        read_on(connection);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct upstream_connection *connection = arg;
-    connection->write_armed = false;
-    if (connection->call->state == CALL_CONNECTING)
-        connect_writable(connection);
-    else
-        call_writable(connection);
+    if (connection->stream.read_wants_write) {
+        connection->stream.read_wants_write = false;
+        if (connection->reading && connection->call)
+            read_on(connection);
+    }
+    if (connection->call && connection->write_armed)
+        write_on(connection);
 }
 
 static void on_idle_over(void *arg)
@@ -39,12 +75,13 @@ static void on_idle_over(void *arg)
     connection_close(arg);
 }
 
-struct upstream_connection *connection_new(struct upstream_pool *pool, const char *url, int fd)
+struct upstream_connection *connection_new(struct upstream_pool *pool, const struct upstream_request *request, int fd)
 {
     struct upstream_connection *connection = NEW(struct upstream_connection);
     connection->pool = pool;
     connection->stream.fd = fd;
-    connection->url = copy_string(url);
+    connection->url = copy_string(request->upstream->url);
+    connection->tls = tls_client_ref(request->tls);
     connection->parser = http_parser_new(HTTP_RESPONSES, &pool->limits);
     event_assign(&connection->readable, pool->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
     event_assign(&connection->writable, pool->base, fd, EV_WRITE, on_writable, connection);
@@ -58,10 +95,19 @@ void connection_want_reading(struct upstream_connection *connection, bool wanted
     if (connection->reading == wanted)
         return;
     connection->reading = wanted;
-    if (wanted)
-        event_add(&connection->readable, NULL);
-    else
+    if (!wanted && !connection->stream.write_wants_read)
         event_del(&connection->readable);
+    if (!wanted)
+        return;
+    event_add(&connection->readable, NULL);
+    if (stream_has_pending(&connection->stream))
+        event_active(&connection->readable, EV_READ, 0);
+}
+
+void connection_wait_to_write(struct upstream_connection *connection)
+{
+    connection->write_armed = true;
+    event_add(connection->stream.write_wants_read ? &connection->readable : &connection->writable, NULL);
 }
 
 static void unlink_idle(struct upstream_connection *connection)
@@ -86,6 +132,7 @@ void connection_close(struct upstream_connection *connection)
     event_del(&connection->readable);
     event_del(&connection->writable);
     deadline_destroy(&connection->idle);
+    connection->reading = false;
     stream_close(&connection->stream);
     connection->next = pool->dead_connections;
     pool->dead_connections = connection;
@@ -93,12 +140,12 @@ void connection_close(struct upstream_connection *connection)
     event_active(&pool->bury, 0, 0);
 }
 
-struct upstream_connection *pool_take(struct upstream_pool *pool, const struct conf_upstream *upstream)
+struct upstream_connection *pool_take(struct upstream_pool *pool, const struct upstream_request *request)
 {
     int64_t now = pool->idle ? monotonic_ms() : 0;
     for (struct upstream_connection *connection = pool->idle, *next; connection; connection = next) {
         next = connection->next;
-        if (strcmp(connection->url, upstream->url) != 0)
+        if (strcmp(connection->url, request->upstream->url) != 0 || connection->tls != request->tls)
             continue;
         if (connection->idle.due_ms <= now || !stream_is_quiet(&connection->stream)) { /* the timer may be late */
             connection_close(connection);
@@ -194,6 +241,7 @@ static void bury(struct upstream_pool *pool)
         pool->dead_connections = connection->next;
         http_parser_free(connection->parser);
         buffer_free(&connection->input);
+        tls_client_unref(connection->tls);
         free(connection->url);
         free(connection);
     }

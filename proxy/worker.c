@@ -28,7 +28,9 @@ struct inbox_item {
     enum inbox_kind kind;
     int fd;
     char peer[64];
-    struct conf *conf;
+    struct tls_server *server; /* CONNECTION */
+    struct conf *conf;         /* CONF */
+    struct tls *tls;
 };
 
 int64_t monotonic_us(void)
@@ -100,10 +102,11 @@ void worker_give_memory(struct worker *worker, uint64_t size)
 
 /* ---- configuration ---------------------------------------------------------------------------- */
 
-static struct worker_conf *worker_conf_new(struct conf *conf)
+static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls)
 {
     struct worker_conf *held = NEW(struct worker_conf);
     held->conf = conf_ref(conf);
+    held->tls = tls_ref(tls);
     held->refs = 1;
     held->client_settings = (struct client_settings){
         .limits = {conf->limits.header_bytes, conf->limits.headers, conf->limits.request_target},
@@ -128,15 +131,17 @@ void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
     if (--conf->refs)
         return;
     conf_unref(conf->conf);
+    tls_unref(conf->tls);
     free(conf);
 }
 
 /* Connections use the new settings from their next request on; requests that run keep what they began with. */
-static void reload(struct worker *worker, struct conf *conf)
+static void reload(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *old = worker->conf;
-    worker->conf = worker_conf_new(conf);
+    worker->conf = worker_conf_new(conf, tls);
     conf_unref(conf);
+    tls_unref(tls);
     for (struct connection *connection = worker->connections; connection; connection = connection->next)
         client_set_settings(connection->client, &worker->conf->client_settings);
     upstream_pool_set_limits(worker->pool, &worker->conf->client_settings.limits);
@@ -146,7 +151,7 @@ static void reload(struct worker *worker, struct conf *conf)
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
-static void adopt(struct worker *worker, int fd, const char *peer)
+static void adopt(struct worker *worker, int fd, const char *peer, struct tls_server *tls)
 {
     struct connection *connection = NEW(struct connection);
     connection->worker = worker;
@@ -157,6 +162,9 @@ static void adopt(struct worker *worker, int fd, const char *peer)
     worker->connection_count++;
     connection->client =
         client_new(worker->base, fd, peer, &worker->conf->client_settings, &exchange_client_events, connection);
+    if (tls)
+        client_start_tls(connection->client, tls);
+    tls_server_unref(tls);
     if (worker->draining)
         client_close_when_idle(connection->client);
 }
@@ -206,10 +214,10 @@ static void handle(struct worker *worker, struct inbox_item *item)
 {
     switch (item->kind) {
     case INBOX_CONNECTION:
-        adopt(worker, item->fd, item->peer);
+        adopt(worker, item->fd, item->peer, item->server);
         break;
     case INBOX_CONF:
-        reload(worker, item->conf);
+        reload(worker, item->conf, item->tls);
         break;
     case INBOX_DRAIN:
         drain(worker);
@@ -248,20 +256,22 @@ static void on_store(evutil_socket_t fd, short what, void *arg)
     store_handle_deliver(((struct worker *)arg)->store);
 }
 
-void worker_give(struct worker *worker, int fd, const char *peer)
+void worker_give(struct worker *worker, int fd, const char *peer, struct tls_server *tls)
 {
     struct inbox_item *item = NEW(struct inbox_item);
     item->kind = INBOX_CONNECTION;
     item->fd = fd;
+    item->server = tls_server_ref(tls);
     snprintf(item->peer, sizeof item->peer, "%s", peer);
     put(worker, item);
 }
 
-void worker_reload(struct worker *worker, struct conf *conf)
+void worker_reload(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct inbox_item *item = NEW(struct inbox_item);
     item->kind = INBOX_CONF;
     item->conf = conf_ref(conf);
+    item->tls = tls_ref(tls);
     put(worker, item);
 }
 
@@ -308,7 +318,7 @@ static struct event *watch(struct worker *worker, int fd, event_callback_fn call
     return event;
 }
 
-struct worker *worker_new(struct worker_shared *shared, struct conf *conf)
+struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struct tls *tls)
 {
     struct worker *worker = NEW(struct worker);
     struct event_config *config = must_allocate(event_config_new());
@@ -316,7 +326,7 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf)
     worker->base = must_allocate(event_base_new_with_config(config));
     event_config_free(config);
     worker->shared = shared;
-    worker->conf = worker_conf_new(conf);
+    worker->conf = worker_conf_new(conf, tls);
     worker->store = store_handle_open(shared->store);
     worker->resolver = resolver_client_new(shared->resolver, worker->base);
     worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);

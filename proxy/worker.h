@@ -12,6 +12,7 @@
 #include "proxy/client.h"
 #include "proxy/log.h"
 #include "proxy/resolver.h"
+#include "proxy/tls.h"
 #include "proxy/upstream.h"
 #include "store/store.h"
 
@@ -30,7 +31,8 @@ struct budget {
  */
 struct worker_conf {
     struct conf *conf;
-    uint32_t refs; /* exchanges, and 1 for being the present one */
+    struct tls *tls; /* of its upstreams */
+    uint32_t refs;   /* exchanges, and 1 for being the present one */
     struct client_settings client_settings;
     struct worker_conf *next; /* those that clients may still point into */
 };
@@ -76,14 +78,16 @@ struct worker {
 };
 
 /* ---- control thread --------------------------------------------------------------------------- */
-struct worker *worker_new(struct worker_shared *shared, struct conf *conf); /* takes a reference; starts no thread */
+/* Both take references to what they are given. No thread is started. */
+struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struct tls *tls);
 void worker_start(struct worker *worker);
-void worker_give(struct worker *worker, int fd, const char *peer);
-void worker_reload(struct worker *worker, struct conf *conf); /* takes a reference */
-void worker_drain(struct worker *worker);                     /* finish what runs, close what is idle */
-void worker_drain_limit(struct worker *worker);               /* end what runs now */
-bool worker_is_settled(const struct worker *worker);          /* draining, and no exchange runs */
-bool worker_is_idle(const struct worker *worker);             /* the same, and every connection is closed */
+void worker_reload(struct worker *worker, struct conf *conf, struct tls *tls);
+/* A client's connection. tls NULL: plain; else a reference is taken. */
+void worker_give(struct worker *worker, int fd, const char *peer, struct tls_server *tls);
+void worker_drain(struct worker *worker);            /* finish what runs, close what is idle */
+void worker_drain_limit(struct worker *worker);      /* end what runs now */
+bool worker_is_settled(const struct worker *worker); /* draining, and no exchange runs */
+bool worker_is_idle(const struct worker *worker);    /* the same, and every connection is closed */
 void worker_stop(struct worker *worker); /* nothing may run any more, or the limit has passed: joins the thread */
 void worker_free(struct worker *worker);
 

@@ -20,7 +20,7 @@ case "${1:-}" in
     ;;
 esac
 
-need_build libcriterion-dev python3-minimal libpython3-stdlib procps
+need_build openssl libcriterion-dev python3-minimal libpython3-stdlib procps
 want clang clang-format libclang-rt-dev strace lmdb-utils
 
 logs=$PWD/build/logs

@@ -394,7 +394,7 @@ def environment_in_the_file(t):
 def not_supported_yet(t):
     t.ordinary = False
     later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True}, {"timeouts": {"drain_delay": "5s"}},
-             {"upstream": {"url": "https://127.0.0.1:1"}}, {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
+             {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
              {"route": {"preset": "stripe"}}]
     for number, settings in enumerate(later):
         proxy = t.prepare("-%d" % number, **settings)

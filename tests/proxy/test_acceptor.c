@@ -14,9 +14,9 @@ static int accepted[MANY], accepted_count;
 static char accepted_peer[64];
 static char directory[] = "/tmp/einmal-acceptor-XXXXXX";
 
-static void take(void *arg, int fd, const char *peer)
+static void take(void *arg, size_t listener, int fd, const char *peer)
 {
-    (void)arg;
+    (void)arg, (void)listener;
     cr_assert_lt(accepted_count, MANY);
     accepted[accepted_count++] = fd;
     snprintf(accepted_peer, sizeof accepted_peer, "%s", peer);

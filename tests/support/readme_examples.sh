@@ -20,6 +20,14 @@ verdict() { # NAME FINDINGS
 
 awk -v work="$work" '/^```yaml$/ { file = work "/example-" ++n ".yaml"; next } /^```$/ { file = "" } file { print > file }' \
     "$root/README.md"
+# The files that examples name: certificates of an authority that is its own.
+mkdir "$work/tls"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/tls/tls.key" -out "$work/tls/tls.crt" \
+    -subj /CN=example -days 2 2>/dev/null
+cp "$work/tls/tls.crt" "$work/tls/ca.crt"
+cp "$work/tls/tls.crt" "$work/tls/api-ca.crt"
+sed -i "s|/etc/einmal/tls/|$work/tls/|g" "$work"/example-*.yaml
+
 examples=0
 for example in "$work"/example-*.yaml; do
     [ -f "$example" ] || continue

@@ -220,7 +220,8 @@ Test(conf_errors, addresses)
         {"relative socket", CONF_UPSTREAMS "listen:\n  - address: unix:a\n",
          AT("4:14") "listen[0].address: 'unix:a': the path of a unix socket must begin with /\n"},
         {"scheme", "upstreams:\n  a: {url: \"ftp://a\"}\n",
-         AT("2:12") "upstreams.a.url: 'ftp://a': expected http://host[:port] or http+unix:/path\n"},
+         AT("2:12") "upstreams.a.url: 'ftp://a': expected http://host[:port], https://host[:port] or "
+                    "http+unix:/path\n"},
         {"path of its own", "upstreams:\n  a: {url: \"http://a/b\"}\n",
          AT("2:12") "upstreams.a.url: 'http://a/b': an upstream has no path, query or fragment of its own: requests go "
                     "on "
@@ -343,6 +344,40 @@ Test(conf_errors, statuses)
     CHECK(rows);
 }
 
+#define LISTEN   CONF_UPSTREAMS "listen:\n  - address: a:1\n    "
+#define UPSTREAM "upstreams:\n  a: {url: \"https://a\", "
+
+Test(conf_errors, tls)
+{
+    static const struct row rows[] = {
+        {"listener without key", LISTEN "tls: {certificate: x}\n", AT("5:10") "listen[0].tls.key: missing\n"},
+        {"listener without both", LISTEN "tls: {}\n",
+         AT("5:10") "listen[0].tls.certificate: missing\n" AT("5:10") "listen[0].tls.key: missing\n"},
+        {"listener, misspelt", LISTEN "tls: {certifcate: x, key: y}\n",
+         AT("5:10") "listen[0].tls.certificate: missing\n" AT(
+             "5:11") "unknown key 'certifcate' in listen[0].tls (did you mean 'certificate'?)\n"},
+        {"listener, no mapping", LISTEN "tls: true\n",
+         AT("5:10") "listen[0].tls: expected a mapping with 'certificate' and 'key', not a single value\n"},
+        {"listener, empty name", LISTEN "tls: {certificate: \"\", key: y}\n",
+         AT("5:24") "listen[0].tls.certificate: expected the name of a file, not an empty text\n"},
+        {"upstream without key", UPSTREAM "tls: {certificate: x}}\n",
+         AT("2:30") "upstreams.a: tls: certificate and key belong together\n"},
+        {"upstream without certificate", UPSTREAM "tls: {key: x}}\n",
+         AT("2:30") "upstreams.a: tls: certificate and key belong together\n"},
+        {"upstream, name with a port", UPSTREAM "tls: {server_name: \"b:443\"}}\n",
+         AT("2:44") "upstreams.a.tls.server_name: expected a host name without a port, not 'b:443'\n"},
+        {"upstream, verify", UPSTREAM "tls: {verify: maybe}}\n",
+         AT("2:39") "upstreams.a.tls.verify: expected true or false, not 'maybe'\n"},
+        {"upstream without https", "upstreams:\n  a: {url: \"http://a\", tls: {verify: false}}\n",
+         AT("2:24") "upstreams.a: tls: only for an url that begins with https://\n"},
+        {"https with a path", "upstreams:\n  a: {url: \"https://a/b\"}\n",
+         AT("2:12") "upstreams.a.url: 'https://a/b': an upstream has no path, query or fragment of its own: requests "
+                    "go "
+                    "on with theirs\n"},
+    };
+    CHECK(rows);
+}
+
 Test(conf_errors, origins)
 {
 #define ORIGIN(text) CONF_ROUTE "    cors: [\"https://fine.example\", \"" text "\"]\n"
@@ -366,27 +401,18 @@ Test(conf_errors, origins)
 Test(conf_errors, later_versions)
 {
     static const struct row rows[] = {
-        {"tls", CONF_UPSTREAMS "listen:\n  - address: a:1\n    tls: {certificate: x, key: y}\n",
-         AT("5:5") "listen[0].tls: not supported yet\n"},
-        {"misspelt inside of it", CONF_UPSTREAMS "listen:\n  - address: a:1\n    tls: {certifcate: x}\n",
-         AT("5:5") "listen[0].tls: not supported yet\n" AT(
-             "5:11") "unknown key 'certifcate' in listen[0].tls (did you mean 'certificate'?)\n"},
+        {"misspelt inside of it", CONF_UPSTREAMS "admin: {adress: a:1}\n",
+         AT("3:1") "admin: not supported yet\n" AT("3:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
         {"health", CONF_UPSTREAMS "health: {address: a:1}\n", AT("3:1") "health: not supported yet\n"},
         {"admin", CONF_UPSTREAMS "admin: {address: a:1}\n", AT("3:1") "admin: not supported yet\n"},
         {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
          AT("3:15") "watch_config: 'true' is not supported yet\n"},
         {"drain_delay", CONF_UPSTREAMS "timeouts: {drain_delay: 5s}\n",
          AT("3:25") "timeouts.drain_delay: more than 0s is not supported yet\n"},
-        {"https", "upstreams:\n  a: {url: \"https://a\"}\n",
-         AT("2:12") "upstreams.a.url: 'https://a': https upstreams are not supported yet\n"},
-        {"upstream tls", "upstreams:\n  a: {url: \"http://a\", tls: {verify: false}}\n",
-         AT("2:24") "upstreams.a.tls: not supported yet\n"},
         {"probe", CONF_ROUTE "    probe: {path: /x}\n", AT("5:5") "routes[0].probe: not supported yet\n"},
         {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
          AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
         {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
-        {"tls: component", CONF_ROUTE "    scope: [tls:subject]\n",
-         AT("5:13") "routes[0].scope[0]: 'tls:subject' is not supported yet\n"},
     };
     CHECK(rows);
 }

@@ -154,6 +154,36 @@ Test(conf_load, what_is_written_counts)
     conf_unref(conf);
 }
 
+Test(conf_load, tls)
+{
+    struct conf *conf =
+        load("listen:\n  - address: a:1\n    tls: {certificate: c.pem, key: k.pem, client_ca: \"${LEVEL}\"}\n"
+             "  - address: b:2\n"
+             "upstreams:\n  s: {url: \"https://s\", tls: {ca: ca.pem, server_name: n.example}}\n"
+             "  d: {url: \"https://d:8443\"}\n  p: {url: \"http://p\"}\n"
+             "routes: [{name: r, upstream: s}]\n",
+             "");
+    cr_expect(conf->listen[0].tls && !conf->listen[1].tls);
+    cr_expect_str_eq(conf->listen[0].certificate.path, "c.pem");
+    cr_expect_str_eq(conf->listen[0].key.path, "k.pem");
+    cr_expect_eq(conf->listen[0].key.line, 3, "the place is kept for who reads the file");
+    cr_expect_eq(conf->listen[0].key.column, 36, "%d", conf->listen[0].key.column);
+    cr_expect_str_eq(conf->listen[0].client_ca.path, "debug");
+    cr_expect_null(conf->listen[1].certificate.path);
+    const struct conf_upstream *s = &conf->upstreams[0], *d = &conf->upstreams[1], *p = &conf->upstreams[2];
+    cr_expect(s->tls && d->tls && !p->tls);
+    cr_expect(s->tls_settings.verify && d->tls_settings.verify, "verified unless told otherwise");
+    cr_expect_str_eq(s->tls_settings.ca.path, "ca.pem");
+    cr_expect_str_eq(s->tls_settings.server_name, "n.example");
+    cr_expect_null(d->tls_settings.ca.path);
+    char *printed = conf_printed(conf);
+    cr_expect_not_null(strstr(printed, "a:1 (tls, with client certificates), b:2\n"), "%s", printed);
+    cr_expect_not_null(strstr(printed, "verified as n.example by ca.pem\n"), "%s", printed);
+    cr_expect_not_null(strstr(printed, "verified as d by the authorities of the system\n"), "%s", printed);
+    free(printed);
+    conf_unref(conf);
+}
+
 Test(conf_load, environment_is_replaced_in_values)
 {
     struct conf *conf = load("upstreams:\n  a: {url: \"http://${HOST:-api}:${PORT}\"}\n"
@@ -353,8 +383,8 @@ Test(conf_load, without_a_file_the_defaults_are_those_of_a_file)
 
 Test(conf_load, without_a_file_a_bad_url_names_the_flag)
 {
-    static const char *const urls[] = {"",           "http://",  "127.0.0.1:3000", "http://a/b", "http://\xFF",
-                                       "http://a b", "https://a"};
+    static const char *const urls[] = {"",           "http://",    "127.0.0.1:3000", "http://a/b", "http://\xFF",
+                                       "http://a b", "https://a/b"};
     for (size_t i = 0; i < COUNT(urls); i++) {
         char *messages;
         struct conf *conf = load_upstream(&(struct conf_overrides){.upstream = urls[i]}, &messages);
@@ -441,6 +471,7 @@ Test(conf_load, what_cannot_change_while_running_is_named)
         {"listen: [{address: \"0.0.0.0:81\"}]\n", "listen"},
         {"listen: [{address: \"0.0.0.0:8080\"}, {address: \"0.0.0.0:81\"}]\n", "listen"},
         {"listen: [{address: \"0.0.0.0:8080\"}]\n", NULL},
+        {"listen: [{address: \"0.0.0.0:8080\", tls: {certificate: c, key: k}}]\n", "listen"},
         {"workers: 2\n", "workers"},
         {"store: {path: /x}\n", "store.path"},
         {"store: {max_size: 1GiB}\n", "store.max_size"},

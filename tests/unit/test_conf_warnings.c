@@ -34,6 +34,11 @@ Test(conf_warnings, each_kind)
          AT("6:12") "routes[0].scope: names no caller, and a key is derived: whoever sends the same fields gets "
                     "another's "
                     "answer\n"},
+        {"identity by a certificate", CONF_ROUTE "    key: [{derive: [header:X-Id]}]\n    scope: [tls:subject]\n", ""},
+        {"no verification", "upstreams: {a: {url: \"https://a\", tls: {verify: false}}}\nroutes: [{name: r}]\n",
+         AT("1:49") "upstreams.a.tls.verify: the certificate of this upstream is not verified: anybody in between can "
+                    "read and change all\n"},
+        {"verification", "upstreams: {a: {url: \"https://a\", tls: {verify: true}}}\nroutes: [{name: r}]\n", ""},
         {"sent keys may do without", CONF_ROUTE "    scope: []\n", ""},
         {"identity by a header", CONF_ROUTE "    key: [{derive: [header:X-Id]}]\n    scope: [host, header:X-User]\n",
          ""},

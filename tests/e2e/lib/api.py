@@ -7,7 +7,7 @@ One thread accepts, one thread serves each connection with blocking calls, so th
 A script is a Reply (an ordinary answer) or a Raw (bytes, pauses, events and an ending). Every execution of the default
 answer has a body of its own, so that a replay can be told from a second execution.
 
-Left out: TLS, trailers of its own accord, and every check of what the proxy sends beyond its framing: tests look at
+Left out: trailers of its own accord, and every check of what the proxy sends beyond its framing: tests look at
 `requests` for that.
 """
 import hashlib
@@ -245,9 +245,13 @@ class Reply:
 
 
 class Api:
-    def __init__(self, address, unix=None, start=True, keep=None):
-        """`keep`: how many requests are remembered; None: all. Effects are always counted all."""
-        self.address, self.unix, self.keep = address, unix, keep
+    def __init__(self, address, unix=None, start=True, keep=None, tls=None):
+        """`keep`: how many requests are remembered; None: all. Effects are always counted all. `tls`: an ssl context;
+        each handshake leaves (name asked for, resumed, certificate shown) or an error in `handshakes`."""
+        self.address, self.unix, self.keep, self.tls = address, unix, keep, tls
+        self.handshakes, self.asked_names = [], {}
+        if tls:
+            tls.sni_callback = self._note_name
         self.executed_count = 0
         self.port = 0
         self.default = None
@@ -307,7 +311,7 @@ class Api:
 
     @property
     def url(self):
-        return "http+unix:%s" % self.unix if self.unix else "http://%s:%d" % (self.address, self.port)
+        return "http+unix:%s" % self.unix if self.unix else "http%s://%s:%d" % ("s" if self.tls else "", self.address, self.port)
 
     # ---- scripting ----
 
@@ -384,8 +388,29 @@ class Api:
             self.effects[(request.method, request.path, request.key)] += 1
             self.changed.notify_all()
 
+    def _note_name(self, sock, name, context):
+        self.asked_names[id(sock)] = name
+
+    def _secure(self, connection):
+        """False: no handshake, no connection."""
+        try:
+            sock = self.tls.wrap_socket(connection.sock, server_side=True, do_handshake_on_connect=False)
+            connection.sock = sock
+            sock.do_handshake()
+        except (OSError, ValueError) as error:
+            with self.changed:
+                self.handshakes.append(error)
+                self.changed.notify_all()
+            return False
+        with self.changed:
+            self.handshakes.append((self.asked_names.pop(id(sock), None), sock.session_reused, sock.getpeercert()))
+            self.changed.notify_all()
+        return True
+
     def _serve(self, connection):
         try:
+            if self.tls and not self._secure(connection):
+                return
             while True:
                 request = connection.read_head()
                 if request is None:

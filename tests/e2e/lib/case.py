@@ -70,6 +70,7 @@ class Case:
         self.api = self.new_api()
         self.proxy = None
         self.fd_level = 0
+        self.tls, self.tls_name = None, None  # what clients use, where einmal serves TLS
         self.ordinary = True  # the last request and the exit code are checked
 
     # ---- making things ----
@@ -97,6 +98,8 @@ class Case:
         return self.proxy
 
     def client(self, address=None, timeout=15.0, **what):
+        if self.tls and address is None:
+            what = {"tls": self.tls, "name": self.tls_name, **what}
         client = Client(address or self.proxy.address, timeout * self.slow, **what)
         self.clients.append(client)
         return client

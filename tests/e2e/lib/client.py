@@ -6,6 +6,7 @@ Truncated (a cut answer) or Closed (no byte of an answer).
 """
 import re
 import socket
+import ssl
 import struct
 import time
 
@@ -84,8 +85,9 @@ def request_bytes(method="POST", target="/orders", key=None, body=None, headers=
 
 
 class Client:
-    def __init__(self, address, timeout=15.0, receive_buffer=None):
-        """`address`: (host, port) or the path of a unix socket."""
+    def __init__(self, address, timeout=15.0, receive_buffer=None, tls=None, name=None, session=None):
+        """`address`: (host, port) or the path of a unix socket. `tls`: an ssl context; `name`: what the certificate must
+        say. A FIN without close_notify then is an error (Truncated), not an end."""
         self.sock = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -93,6 +95,8 @@ class Client:
         self.sock.connect(address)
         if not isinstance(address, str):
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self.sock = tls.wrap_socket(self.sock, server_hostname=name, session=session, suppress_ragged_eofs=False)
         self.buffer = b""
         self.ended = False
         self.started = time.monotonic()
@@ -135,7 +139,7 @@ class Client:
             return False
         try:
             data = self.sock.recv(1 << 18)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             data = b""
         if not data:
             self.ended = True
@@ -247,7 +251,7 @@ class Client:
             while True:
                 try:
                     data = self.sock.recv(1 << 18)
-                except ConnectionError:
+                except (ConnectionError, ssl.SSLError):
                     response.body = self.buffer
                     raise Truncated("reset in a body that the end of the connection ends", response)
                 if not data:

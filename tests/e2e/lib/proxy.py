@@ -99,10 +99,13 @@ class Einmal:
 
     # ---- configuration ----
 
-    def configure(self, route=None, routes=None, upstream=None, **top):
+    def configure(self, route=None, routes=None, upstream=None, tls=None, **top):
+        listen = {"address": "%s:%d" % self.address}
+        if tls:
+            listen["tls"] = tls
         api = merge({"url": self.upstream_url}, upstream or {})
         base = {
-            "listen": [{"address": "%s:%d" % self.address}],
+            "listen": [listen],
             "workers": 2,
             "log": {"level": "info"},
             "store": {"path": self.store, "max_size": "64MiB"},
