@@ -205,7 +205,7 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
         return false;
     if (moved) {
         size_t of_fresh = count_sent(call, moved);
-        *fresh = (struct span){fresh->data + of_fresh, fresh->len - of_fresh};
+        *fresh = span_after(*fresh, of_fresh);
     }
     if (moved < wanted)
         connection_wait_to_write(connection);
