@@ -205,7 +205,7 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
         return false;
     if (moved) {
         size_t of_fresh = count_sent(call, moved);
-        *fresh = (struct span){fresh->data + of_fresh, fresh->len - of_fresh};
+        *fresh = span_after(*fresh, of_fresh);
     }
     if (moved < wanted)
         connection_wait_to_write(connection);
@@ -225,9 +225,13 @@ static void send_more(struct upstream_call *call, struct span fresh)
     set_clock(call);
 }
 
-/* Our half of a tunnel is over when all of it has gone out. */
+/* Our half of a tunnel is over when all of it has gone out, or can no more. */
 static void end_half(struct upstream_call *call)
 {
+    if (call->write_failed && call->read_ended) {
+        finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);
+        return;
+    }
     if (!call->stream_ended || call->fin_sent || call->write_failed || buffer_len(&call->streamed))
         return;
     if (stream_end(&call->connection->stream) == STREAM_AGAIN) {

@@ -86,6 +86,7 @@ struct world {
 static char directory[] = "/tmp/einmal-fuzz-XXXXXX";
 static struct worker_shared shared;
 static struct conf *conf;
+static struct tls *contexts; /* of nothing: everything is plain here */
 static struct event_base *control;
 static int listener;
 
@@ -136,6 +137,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int failed = bind(listener, (const struct sockaddr *)&address, sizeof address) || listen(listener, 128);
     assert(!failed);
+    contexts = tls_load(conf, NULL, stderr);
+    assert(contexts);
     control = event_base_new();
     shared.log = log_new();
     log_configure(shared.log, LOG_LEVEL_ERROR, false);
@@ -167,7 +170,7 @@ static void open_world(struct world *world)
     assert(world->store);
     shared.store = world->store;
     atomic_store(&shared.budget.left, BUDGET);
-    world->worker = worker_new(&shared, conf);
+    world->worker = worker_new(&shared, conf, contexts);
 }
 
 /* ---- what comes out --------------------------------------------------------------------------- */
@@ -305,7 +308,7 @@ static void connect_client(struct world *world, struct peer *client)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
         return;
     client->fd = pair[0];
-    worker_give(world->worker, pair[1], "192.0.2.1");
+    worker_give(world->worker, pair[1], "192.0.2.1", NULL);
 }
 
 static void send_to(const struct peer *peer, const void *bytes, size_t len)
