@@ -113,7 +113,8 @@ void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
 /* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone().
  */
 void client_abort(struct client *client);
-/* Draining: closes if idle; otherwise client_finish closes after the present answer. */
+/* Draining: closes if idle, but leaves one that has not asked yet, or that shows something to read, a second for it;
+ * otherwise client_finish closes after the present answer. */
 void client_close_when_idle(struct client *client);
 /* Is it between requests with nothing read? */
 bool client_is_idle(const struct client *client);

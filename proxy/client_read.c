@@ -76,6 +76,7 @@ static void begin_request(struct client *client, const struct http_message *mess
     deadline_clear(&client->deadline);
     client->state = CLIENT_REQUEST;
     client->closing = false;
+    client->asked = true;
     if (message->framing == HTTP_NO_BODY || (message->framing == HTTP_LENGTH && message->content_length == 0))
         client->body_done = http_read_body(client->parser, NULL, 0, &used, on_waste, client) == HTTP_BODY_END;
     void *exchange = client->events->head(client->context, client, message);
@@ -215,10 +216,10 @@ static void end_in_request(struct client *client)
 
 static void after_processing(struct client *client)
 {
-    if (client->state == CLIENT_IDLE && client->close_when_idle && !buffer_len(&client->input))
-        client_begin_linger(client);
-    if (!client->ended)
+    if (!client->ended) {
+        client_leave_if_idle(client);
         return;
+    }
     switch (client->state) {
     case CLIENT_IDLE:
     case CLIENT_HEAD:
@@ -311,6 +312,7 @@ static void take_fresh(struct client *client)
     size_t used = process(client, fresh, len);
     if (client->state != CLIENT_LINGERING && client->state != CLIENT_DEAD && used < len)
         buffer_append(&client->input, fresh + used, len - used);
+    client_leave_if_idle(client);
 }
 
 static void take_more(struct client *client)

@@ -580,6 +580,66 @@ Test(client, closes_at_once_or_after_the_answer_when_told)
     run_end(&run, "busy");
 }
 
+enum { NOT_SAID, SAID_BEFORE, SAID_LATER };
+
+struct drain_row {
+    const char *name;
+    int served, request; /* requests answered before; when the one in question is said */
+    int answers;
+    int64_t at_least, less_than; /* ms until the end */
+};
+
+static const struct drain_row drains[] = {
+    {"used, quiet", 1, NOT_SAID, 1, 0, 900},
+    {"used, a request in the socket", 1, SAID_BEFORE, 2, 0, 900},
+    {"new, a request in the socket", 0, SAID_BEFORE, 1, 0, 900},
+    {"new, a request that comes soon", 0, SAID_LATER, 1, 100, 900},
+    {"new, nothing", 0, NOT_SAID, 0, 900, 2500},
+};
+
+Test(client, eats_no_request_when_it_is_told_to_close)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (size_t i = 0; i < sizeof drains / sizeof *drains; i++) {
+        const struct drain_row *row = &drains[i];
+        struct run run;
+        run_begin(&run);
+        if (row->served) {
+            cr_assert(net_say(run.peer, request));
+            cr_assert(run_hear_answers(&run, row->served), "%s", row->name);
+            net_run(20);
+        }
+        if (row->request == SAID_BEFORE) /* and no turn of the loop: nobody has looked */
+            cr_assert_eq(send(run.peer, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
+        int64_t start = monotonic_ms();
+        client_close_when_idle(run.client);
+        if (row->request == SAID_LATER) {
+            net_run(150);
+            cr_assert(net_say(run.peer, request), "%s", row->name);
+        }
+        cr_assert_eq(run_hear_out(&run), HEARD_END, "%s", row->name);
+        int64_t took = monotonic_ms() - start;
+        cr_assert(took >= row->at_least && took < row->less_than, "%s: %d ms", row->name, (int)took);
+        cr_assert_eq(answers(&run), row->answers, "%s: %s", row->name, buffer_text(&run.log));
+        run_end(&run, row->name);
+    }
+}
+
+Test(client, reads_once_more_before_it_closes_for_idleness)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    struct run run;
+    run_begin(&run);
+    run.settings.idle_timeout = 100;
+    cr_assert(net_say(run.peer, request));
+    cr_assert(run_hear_answers(&run, 1));
+    for (int64_t end = monotonic_ms() + 200; monotonic_ms() < end;)
+        nap(10); /* the loop is busy elsewhere, and finds the timer and the request in one turn */
+    cr_assert_eq(send(run.peer, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
+    cr_assert(run_hear_answers(&run, 2), "%s", buffer_text(&run.log));
+    run_end(&run, "late timer");
+}
+
 Test(client, can_be_freed_in_every_state)
 {
     static const char *const states[] = {"", "GET / HT", POST("/a", "9\r\n\r\nabc"), POST("/a", "3\r\n\r\nabc")};
