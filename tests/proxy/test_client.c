@@ -5,6 +5,7 @@
 #include "client_run.h"
 
 #include <malloc.h>
+#include <sys/eventfd.h>
 
 #define POST(target, body) "POST " target " HTTP/1.1\r\nHost: h\r\nContent-Length: " body
 
@@ -194,6 +195,37 @@ Test(client, tells_each_pipelined_request_of_the_half_close)
     cr_assert_eq(run_hear_out(&run), HEARD_END);
     cr_assert_eq(answers(&run), 2);
     run_end(&run, "half-closed twice");
+}
+
+static void finish_now(evutil_socket_t fd, short what, void *arg)
+{
+    uint64_t count;
+    (void)what;
+    cr_assert_eq(read(fd, &count, sizeof count), (ssize_t)sizeof count);
+    run_act(arg, ACT_FINISH);
+}
+
+/* Both are found in one turn of the loop, the end of the first request's answer before the FIN. */
+Test(client, processes_what_waits_before_it_heeds_a_fin)
+{
+    struct run run;
+    run_begin(&run);
+    run.on_end = ACT_NOTHING;
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct event *answered = event_new(base, fd, EV_READ | EV_PERSIST, finish_now, &run);
+    event_add(answered, NULL);
+    cr_assert(net_say(run.peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    cr_assert(NET_UNTIL(run.ends == 1));
+    net_run(20);
+    cr_assert_eq(write(fd, &(uint64_t){1}, sizeof(uint64_t)), (ssize_t)sizeof(uint64_t));
+    shutdown(run.peer, SHUT_WR);
+    cr_assert(NET_UNTIL(run.halves == 1), "the second request was dropped: %s", buffer_text(&run.log));
+    run_act(&run, ACT_FINISH);
+    cr_assert_eq(run_hear_out(&run), HEARD_END);
+    cr_assert_eq(answers(&run), 2);
+    event_free(answered);
+    close(fd);
+    run_end(&run, "FIN behind waiting requests");
 }
 
 /* The answer does not fit into the socket, so EV_WRITE is armed while the FIN is there to be read. */
