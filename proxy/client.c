@@ -9,9 +9,9 @@
  * and thrown away for a while (lingering), because closing over unread bytes would make the kernel send a reset that
  * eats the answer (RFC 9112 §9.6). Memory is given back from the loop: whoever is up the stack still holds it.
  *
- * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish() or client_abort() it never is again
- * for that request. Left out: noticing a reset while reading stands still (buffer full, or the body paused): the next
- * read or write tells.
+ * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish(), client_cut() or client_abort() it
+ * never is again for that request. Left out: noticing a reset while reading stands still (buffer full, or the body
+ * paused): the next read or write tells.
  */
 #include "proxy/client_internal.h"
 
@@ -102,6 +102,8 @@ void client_say_end(struct client *client)
 void client_begin_linger(struct client *client)
 {
     int64_t now = monotonic_ms();
+    if (client->cut)
+        stream_stop_understanding(&client->stream);
     if (client->ended) { /* it has said all it had to say: nothing unread can turn the close into a reset */
         client_die(client, false);
         return;
@@ -188,6 +190,13 @@ void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
     client_write_out(client, NULL, 0);
     if (!client->broken && !buffer_len(&client->output))
         client_after_answer(client);
+}
+
+void client_cut(struct client *client)
+{
+    assert(client->state == CLIENT_REQUEST && !client->tunnel);
+    client->cut = true;
+    client_finish(client, false, 0);
 }
 
 void client_abort(struct client *client)

@@ -110,8 +110,14 @@ void client_end_writing(struct client *client);
  * lingering close, so that the answer is never lost to a reset. Not keep_alive → FIN, lingering, closed.
  */
 void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit);
-/* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone().
+/*
+ * The answer cannot be completed, and what was written of it shows that by itself: no last chunk, or fewer bytes than
+ * its Content-Length. What is collected goes out, earlier answers with it; then FIN (with TLS no close_notify),
+ * lingering, closed. Detaches; no gone().
  */
+void client_cut(struct client *client);
+/* The same for an answer that ends with the connection: reset, so that it cannot be taken for a complete one. What the
+ * socket still holds, earlier answers too, may be lost. Detaches; no gone(). */
 void client_abort(struct client *client);
 /* Draining: closes if idle, but leaves one that has not asked yet, or that shows something to read, a second for it;
  * otherwise client_finish closes after the present answer. */

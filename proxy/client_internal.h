@@ -48,6 +48,7 @@ struct client {
     bool told_half_closed; /* at most once a request */
     bool closing;          /* no further request after this answer */
     bool close_when_idle;  /* nor after any */
+    bool cut;              /* the last answer is not whole: TLS ends without close_notify */
     bool asked;            /* a request has come on this connection */
     bool tunnel;           /* the body is another protocol's, up to the peer's FIN */
     bool fin_due;          /* no more will be written: FIN when the output is empty */

@@ -430,6 +430,56 @@ Test(client, tells_a_broken_write_from_the_loop)
     run_end(&run, "broken write");
 }
 
+struct cut_row {
+    const char *name, *requests;
+    bool half_closed;
+};
+
+/* The first answer waits in the socket when the second one cannot be completed. */
+Test(client, delivers_earlier_answers_when_it_cuts_one)
+{
+    static char first[1 << 20];
+    static const char begun[] = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc";
+    static const struct cut_row rows[] = {
+        {"open", "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n", false},
+        {"half-closed", "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n", true},
+        {"a third request waits",
+         "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n",
+         false},
+    };
+    memset(first, 'x', sizeof first);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run;
+        run_begin(&run);
+        run.on_end = ACT_NOTHING;
+        run.answer = "";
+        cr_assert(net_say(run.peer, rows[i].requests));
+        if (rows[i].half_closed)
+            shutdown(run.peer, SHUT_WR);
+        cr_assert(NET_UNTIL(run.ends == 1));
+        net_run(20);
+        client_append(run.client, first, sizeof first); /* the whole first answer, as far as this test goes */
+        run_act(&run, ACT_FINISH);
+        for (int64_t end = monotonic_ms() + PATIENCE_MS; run.ends < 2 && monotonic_ms() < end;) {
+            /* the peer takes just enough for the second request to have its turn */
+            char some[4096];
+            ssize_t got = recv(run.peer, some, sizeof some, 0);
+            if (got > 0)
+                buffer_append(&run.heard, some, (size_t)got);
+            net_turn();
+        }
+        cr_assert_eq(run.ends, 2, "%s: %s", rows[i].name, buffer_text(&run.log));
+        client_append(run.client, begun, sizeof begun - 1);
+        run_act(&run, ACT_CUT);
+        cr_assert_eq(run_hear_out(&run), HEARD_END, "%s: a reset takes the first answer with it", rows[i].name);
+        cr_assert_eq(buffer_len(&run.heard), sizeof first + sizeof begun - 1, "%s: %zu bytes", rows[i].name,
+                     buffer_len(&run.heard));
+        cr_assert_eq(run.heads, 2, "%s: no request after a cut", rows[i].name);
+        cr_assert_eq(run.gones, 0, "%s: who left by itself is not told", rows[i].name);
+        run_end(&run, rows[i].name);
+    }
+}
+
 /* ---- back-pressure ---------------------------------------------------------------------------- */
 
 Test(client, stops_reading_a_paused_body_and_goes_on)
