@@ -10,8 +10,8 @@
  * eats the answer (RFC 9112 §9.6). Memory is given back from the loop: whoever is up the stack still holds it.
  *
  * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish(), client_cut() or client_abort() it
- * never is again for that request. Left out: noticing a reset while reading stands still (buffer full, or the body
- * paused): the next read or write tells.
+ * never is again for that request. Left out: noticing a reset while the body is paused, or a finished answer flushed
+ * over a full buffer: the next read or write tells.
  */
 #include "proxy/client_internal.h"
 
@@ -31,7 +31,7 @@ static void stop_events(struct client *client)
 {
     event_del(&client->readable);
     event_del(&client->writable);
-    client->reading = client->write_armed = false;
+    client->reading = client->watching = client->write_armed = false;
     deadline_destroy(&client->deadline);
     deadline_destroy(&client->send_deadline);
 }

@@ -38,6 +38,7 @@ struct client {
 
     bool processing;       /* the loop over bytes is running */
     bool reading;          /* EV_READ is armed */
+    bool watching;         /* not to read, but edge-triggered: a reset is to be noticed */
     bool write_armed;      /* EV_WRITE is armed */
     bool ended;            /* the peer's FIN was seen */
     bool broken;           /* a write failed: gone() is due */

@@ -65,29 +65,69 @@ Test(client, keeps_the_next_request_waiting_while_one_is_answered)
     run_end(&run, "waiting");
 }
 
-Test(client, bounds_what_is_pipelined)
+/* Sends until neither the client nor the kernel takes more. */
+static void flood(struct run *run)
 {
-    static char flood[4 << 20];
-    struct run run;
-    run_begin(&run);
-    run.on_end = ACT_NOTHING;
-    cr_assert(net_say(run.peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"));
-    cr_assert(NET_UNTIL(run.ends == 1));
-    memset(flood, 'x', sizeof flood);
+    static char waste[4 << 20];
+    memset(waste, 'x', sizeof waste);
     size_t taken = 0;
     for (int idle = 0; idle < 50;) {
-        ssize_t put = send(run.peer, flood, sizeof flood, 0);
+        ssize_t put = send(run->peer, waste, sizeof waste, 0);
         taken += put > 0 ? (size_t)put : 0;
         idle = put > 0 ? 0 : idle + 1;
         net_turn();
         nap(1);
         cr_assert_lt(taken, (size_t)32 << 20, "somebody reads it all");
     }
+}
+
+static void run_begin_flooded(struct run *run)
+{
+    run_begin(run);
+    run->on_end = ACT_NOTHING;
+    cr_assert(net_say(run->peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    cr_assert(NET_UNTIL(run->ends == 1));
+    flood(run);
+}
+
+Test(client, bounds_what_is_pipelined)
+{
+    struct run run;
+    run_begin_flooded(&run);
     cr_assert(!net_spins(200), "a full buffer must not spin");
     run_act(&run, ACT_FINISH);
     cr_assert(NET_UNTIL(buffer_has(&run.log, "refused")), "what follows is read after the answer: %s",
               buffer_text(&run.log));
     run_end(&run, "flood");
+}
+
+Test(client, notices_a_reset_where_no_more_can_be_read)
+{
+    struct run run;
+    run_begin_flooded(&run);
+    net_reset(run.peer);
+    run.peer = -1;
+    cr_assert(NET_UNTIL(run.gones == 1), "a waiter that has left holds its place");
+    run_end(&run, "reset behind a full buffer");
+}
+
+/* The answer does not fit into the socket: EV_WRITE is armed while there is what nobody reads. */
+Test(client, answers_over_a_full_buffer_without_spinning)
+{
+    static char large[8 << 20];
+    char some[65536];
+    struct run run;
+    run_begin_flooded(&run);
+    client_write(run.client, large, sizeof large);
+    cr_assert_gt(client_queued(run.client), 0);
+    cr_assert(!net_spins(300), "before anything is read");
+    cr_assert_gt(recv(run.peer, some, sizeof some, 0), 0);
+    net_run(20);
+    cr_assert(!net_spins(200), "between two reads");
+    cr_assert(NET_UNTIL((net_take(run.peer, &run.heard), client_queued(run.client) == 0)), "all of it goes out");
+    run_act(&run, ACT_FINISH);
+    cr_assert(NET_UNTIL(buffer_has(&run.log, "refused")), "and reading goes on: %s", buffer_text(&run.log));
+    run_end(&run, "flood and a long answer");
 }
 
 /* ---- the peer's end --------------------------------------------------------------------------- */
