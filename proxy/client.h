@@ -1,16 +1,16 @@
 /*
  * client.h - the downstream connection: reads requests one after another, writes answers in order.
  *
- *     IDLE → HEAD → BODY → ANSWER → (IDLE | DRAINING → IDLE | LINGERING) → closed
+ *     IDLE → HEAD → REQUEST → FLUSHING → (IDLE | DRAINING → IDLE | LINGERING) → DEAD
  *
  * It knows nothing of what becomes of a request: it reports through struct client_events and is told what to write. One
  * request at a time: while one is being answered the rest of the input stays in the buffer (pipelining, in order),
  * bounded; reading from the socket stops when the buffer is full or the body is paused.
  *
  * OWNERSHIP. client_new takes the descriptor. The client frees itself when the connection is over; after gone() the
- * exchange must not use it any more, and client_finish() or client_abort() make it the same the other way round: who
- * dies first clears the other's pointer. `exchange` is the user's pointer for the request in hand, set by what head()
- * returns.
+ * exchange must not use it any more, and client_finish(), client_cut() or client_abort() make it the same the other way
+ * round: who dies first clears the other's pointer. `exchange` is the user's pointer for the request in hand, set by
+ * what head() returns.
  *
  * THREAD: the worker's. Callbacks run from the event loop, or from inside client_finish (next pipelined request:
  * through the loop, never recursively). Raising an event is the last thing that the client does in its own callback.
@@ -40,8 +40,8 @@ struct client_events {
      * answers; the connection closes after that answer whatever client_finish says. */
     void (*body_refused)(void *exchange, enum problem_code problem, const char *detail);
     /* No request could be made of the bytes. `client` waits for an answer by client_append/client_finish, after which
-     * it closes. Nothing is known but what `problem` says; there is no exchange. `seen` is false where not even one
-     * byte came (idle closing is silent and never reported). */
+     * it closes. Nothing is known but what `problem` says; there is no exchange. Where not even one byte came, closing
+     * for idleness is silent and never reported. */
     void (*refused)(void *context, struct client *client, enum problem_code problem, const char *detail);
     /* FIN after a complete request: still wants its answer. At most once a request. */
     void (*half_closed)(void *exchange);
@@ -71,7 +71,8 @@ const struct tls_identity *client_identity(const struct client *client);
 const char *client_peer(const struct client *client);
 /* Bytes of the head of the request in hand. */
 size_t client_head_len(const struct client *client);
-/* From the next request on (reload). */
+/* At once, for the request in hand as well (reload): every clock that is set from now on goes by them, while one that
+ * runs keeps its due time. The parser's limits hold from the next message on. */
 void client_set_settings(struct client *client, const struct client_settings *settings);
 
 enum client_pace {
