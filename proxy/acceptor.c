@@ -240,9 +240,13 @@ static bool bind_unix(const struct conf_listen *listen_on, struct listener *list
     listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* The mode before bind narrows what bind creates, the one after undoes the umask: never wider than configured. */
     if (listener->fd < 0 || fchmod(listener->fd, listen_on->mode) != 0 ||
-        bind(listener->fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        chmod(listen_on->unix_path, listen_on->mode) != 0 || lstat(listen_on->unix_path, &made) != 0)
+        bind(listener->fd, (const struct sockaddr *)&address, sizeof address) != 0)
         return refuse(error, error_size, listen_on->address, strerror(errno));
+    if (chmod(listen_on->unix_path, listen_on->mode) != 0 || lstat(listen_on->unix_path, &made) != 0) {
+        refuse(error, error_size, listen_on->address, strerror(errno));
+        unlink(listen_on->unix_path); /* bind made it just now */
+        return false;
+    }
     listener->unix_path = copy_string(listen_on->unix_path);
     listener->device = made.st_dev;
     listener->inode = made.st_ino;

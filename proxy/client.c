@@ -9,9 +9,9 @@
  * and thrown away for a while (lingering), because closing over unread bytes would make the kernel send a reset that
  * eats the answer (RFC 9112 §9.6). Memory is given back from the loop: whoever is up the stack still holds it.
  *
- * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish() or client_abort() it never is again
- * for that request. Left out: noticing a reset while reading stands still (buffer full, or the body paused): the next
- * read or write tells.
+ * Invariant: an exchange is attached only in REQUEST; after gone(), client_finish(), client_cut() or client_abort() it
+ * never is again for that request. Left out: noticing a reset while the body is paused, or a finished answer flushed
+ * over a full buffer: the next read or write tells.
  */
 #include "proxy/client_internal.h"
 
@@ -22,6 +22,7 @@
 #define LINGER_MAX_MS   30000       /* in all */
 #define LINGER_BYTES    (64u << 20) /* thrown away at most */
 #define RATE_PER_SECOND 1024
+#define DRAIN_GRACE_MS  1000 /* draining: for a first request, or one that is on its way */
 #define OUTPUT_KEPT     1024 /* bytes of memory that an idle connection keeps: an ordinary head fits */
 
 /* ---- death ------------------------------------------------------------------------------------ */
@@ -30,7 +31,7 @@ static void stop_events(struct client *client)
 {
     event_del(&client->readable);
     event_del(&client->writable);
-    client->reading = client->write_armed = false;
+    client->reading = client->watching = client->write_armed = false;
     deadline_destroy(&client->deadline);
     deadline_destroy(&client->send_deadline);
 }
@@ -101,6 +102,8 @@ void client_say_end(struct client *client)
 void client_begin_linger(struct client *client)
 {
     int64_t now = monotonic_ms();
+    if (client->cut)
+        stream_stop_understanding(&client->stream);
     if (client->ended) { /* it has said all it had to say: nothing unread can turn the close into a reset */
         client_die(client, false);
         return;
@@ -131,10 +134,6 @@ void client_become_idle(struct client *client)
     client->body_wanted = client->body_done = client->body_end_due = client->told_half_closed = client->above = false;
     if (!buffer_len(&client->input)) {
         buffer_free(&client->input);
-        if (client->close_when_idle) {
-            client_begin_linger(client);
-            return;
-        }
         if (client->ended) {
             client_die(client, false);
             return;
@@ -147,6 +146,21 @@ void client_become_idle(struct client *client)
         client_want_reading(client, true);
     if (has_news(client))
         client_look_again(client); /* pipelined requests */
+    client_leave_if_idle(client);
+}
+
+/* Who has connected and not asked yet is about to ask, and what is in the socket already is to be answered: they get a
+ * short while, and the answer says that it is the last. */
+void client_leave_if_idle(struct client *client)
+{
+    if (!client->close_when_idle || !client_is_idle(client) || client->processing)
+        return; /* bytes that are being processed may hold the next request: looked at again behind them */
+    if (client->asked && stream_is_quiet(&client->stream)) {
+        client_begin_linger(client);
+        return;
+    }
+    deadline_set(&client->deadline, monotonic_ms() + DRAIN_GRACE_MS);
+    event_active(&client->readable, EV_READ, 0); /* with TLS the look may have taken it from the socket */
 }
 
 void client_after_answer(struct client *client)
@@ -178,6 +192,13 @@ void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit)
         client_after_answer(client);
 }
 
+void client_cut(struct client *client)
+{
+    assert(client->state == CLIENT_REQUEST && !client->tunnel);
+    client->cut = true;
+    client_finish(client, false, 0);
+}
+
 void client_abort(struct client *client)
 {
     assert(client->state == CLIENT_REQUEST);
@@ -187,9 +208,10 @@ void client_abort(struct client *client)
 
 void client_close_when_idle(struct client *client)
 {
+    if (client->close_when_idle)
+        return;
     client->close_when_idle = true;
-    if (client_is_idle(client))
-        client_begin_linger(client);
+    client_leave_if_idle(client);
 }
 
 bool client_is_idle(const struct client *client)
@@ -219,6 +241,7 @@ void client_secured(struct client *client)
     client->handshaking = false;
     client->identity = tls_identity_new(&client->stream);
     deadline_set(&client->deadline, monotonic_ms() + client->settings->idle_timeout);
+    client_leave_if_idle(client);
 }
 
 /* The peer is left the time to read the alert that tells it why. */
@@ -306,12 +329,21 @@ static void body_too_slow(struct client *client)
     client->events->body_refused(client->exchange, PROBLEM_REQUEST_TIMEOUT, NULL);
 }
 
+/* Silently, if nobody has asked for anything: a request may have come while other events had their turn. */
+static void idle_too_long(struct client *client)
+{
+    if (!client->handshaking && !stream_is_quiet(&client->stream))
+        client_on_readable(client->stream.fd, EV_READ, client);
+    if (client->state == CLIENT_IDLE && !client->deadline.due_ms) /* else a request came and has been served */
+        client_begin_linger(client);
+}
+
 static void on_deadline(void *arg)
 {
     struct client *client = arg;
     switch (client->state) {
     case CLIENT_IDLE:
-        client_begin_linger(client); /* silently: nobody has asked for anything */
+        idle_too_long(client);
         return;
     case CLIENT_HEAD:
         if (http_started(client->parser))

@@ -1,16 +1,16 @@
 /*
  * client.h - the downstream connection: reads requests one after another, writes answers in order.
  *
- *     IDLE → HEAD → BODY → ANSWER → (IDLE | DRAINING → IDLE | LINGERING) → closed
+ *     IDLE → HEAD → REQUEST → FLUSHING → (IDLE | DRAINING → IDLE | LINGERING) → DEAD
  *
  * It knows nothing of what becomes of a request: it reports through struct client_events and is told what to write. One
  * request at a time: while one is being answered the rest of the input stays in the buffer (pipelining, in order),
  * bounded; reading from the socket stops when the buffer is full or the body is paused.
  *
  * OWNERSHIP. client_new takes the descriptor. The client frees itself when the connection is over; after gone() the
- * exchange must not use it any more, and client_finish() or client_abort() make it the same the other way round: who
- * dies first clears the other's pointer. `exchange` is the user's pointer for the request in hand, set by what head()
- * returns.
+ * exchange must not use it any more, and client_finish(), client_cut() or client_abort() make it the same the other way
+ * round: who dies first clears the other's pointer. `exchange` is the user's pointer for the request in hand, set by
+ * what head() returns.
  *
  * THREAD: the worker's. Callbacks run from the event loop, or from inside client_finish (next pipelined request:
  * through the loop, never recursively). Raising an event is the last thing that the client does in its own callback.
@@ -40,8 +40,8 @@ struct client_events {
      * answers; the connection closes after that answer whatever client_finish says. */
     void (*body_refused)(void *exchange, enum problem_code problem, const char *detail);
     /* No request could be made of the bytes. `client` waits for an answer by client_append/client_finish, after which
-     * it closes. Nothing is known but what `problem` says; there is no exchange. `seen` is false where not even one
-     * byte came (idle closing is silent and never reported). */
+     * it closes. Nothing is known but what `problem` says; there is no exchange. Where not even one byte came, closing
+     * for idleness is silent and never reported. */
     void (*refused)(void *context, struct client *client, enum problem_code problem, const char *detail);
     /* FIN after a complete request: still wants its answer. At most once a request. */
     void (*half_closed)(void *exchange);
@@ -71,7 +71,8 @@ const struct tls_identity *client_identity(const struct client *client);
 const char *client_peer(const struct client *client);
 /* Bytes of the head of the request in hand. */
 size_t client_head_len(const struct client *client);
-/* From the next request on (reload). */
+/* At once, for the request in hand as well (reload): every clock that is set from now on goes by them, while one that
+ * runs keeps its due time. The parser's limits hold from the next message on. */
 void client_set_settings(struct client *client, const struct client_settings *settings);
 
 enum client_pace {
@@ -110,10 +111,17 @@ void client_end_writing(struct client *client);
  * lingering close, so that the answer is never lost to a reset. Not keep_alive → FIN, lingering, closed.
  */
 void client_finish(struct client *client, bool keep_alive, uint64_t drain_limit);
-/* The answer cannot be completed: cut, in a way that cannot be taken for a complete one (reset). Detaches; no gone().
+/*
+ * The answer cannot be completed, and what was written of it shows that by itself: no last chunk, or fewer bytes than
+ * its Content-Length. What is collected goes out, earlier answers with it; then FIN (with TLS no close_notify),
+ * lingering, closed. Detaches; no gone().
  */
+void client_cut(struct client *client);
+/* The same for an answer that ends with the connection: reset, so that it cannot be taken for a complete one. What the
+ * socket still holds, earlier answers too, may be lost. Detaches; no gone(). */
 void client_abort(struct client *client);
-/* Draining: closes if idle; otherwise client_finish closes after the present answer. */
+/* Draining: closes if idle, but leaves one that has not asked yet, or that shows something to read, a second for it;
+ * otherwise client_finish closes after the present answer. */
 void client_close_when_idle(struct client *client);
 /* Is it between requests with nothing read? */
 bool client_is_idle(const struct client *client);

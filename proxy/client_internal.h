@@ -38,6 +38,7 @@ struct client {
 
     bool processing;       /* the loop over bytes is running */
     bool reading;          /* EV_READ is armed */
+    bool watching;         /* not to read, but edge-triggered: a reset is to be noticed */
     bool write_armed;      /* EV_WRITE is armed */
     bool ended;            /* the peer's FIN was seen */
     bool broken;           /* a write failed: gone() is due */
@@ -48,6 +49,8 @@ struct client {
     bool told_half_closed; /* at most once a request */
     bool closing;          /* no further request after this answer */
     bool close_when_idle;  /* nor after any */
+    bool cut;              /* the last answer is not whole: TLS ends without close_notify */
+    bool asked;            /* a request has come on this connection */
     bool tunnel;           /* the body is another protocol's, up to the peer's FIN */
     bool fin_due;          /* no more will be written: FIN when the output is empty */
 
@@ -64,6 +67,7 @@ void client_begin_linger(struct client *client); /* FIN, then the peer's bytes a
 void client_say_end(struct client *client);      /* the first part of it; again while it does not fit */
 void client_linger_on(struct client *client);    /* bytes came: another while, within the bounds */
 void client_become_idle(struct client *client);
+void client_leave_if_idle(struct client *client);   /* draining: closes, unless a request may be on its way */
 void client_after_answer(struct client *client);    /* the whole answer is on the socket */
 void client_die(struct client *client, bool reset); /* no exchange is attached */
 void client_gone(struct client *client,

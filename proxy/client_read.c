@@ -11,7 +11,9 @@
  *
  * THE PEER'S FIN. A client that has sent its whole request still wants the answer (case H29); in the middle of one it
  * has gone. Afterwards the socket stays readable for ever, so from then on it is watched edge-triggered: it speaks
- * again only when something new happens, which can only be a reset.
+ * again only when something new happens, which can only be a reset. Where the buffer is full while an answer is waited
+ * for, the socket is watched in the same way: more bytes are edges too, but there are only so many that the kernel
+ * takes.
  */
 #include "proxy/client_internal.h"
 
@@ -24,32 +26,45 @@ static size_t input_limit(const struct client *client)
     return CLIENT_INPUT_SIZE + client->settings->limits.header_bytes;
 }
 
+/* Both events of a descriptor must be of one kind: a level-triggered EV_WRITE would make a FIN, or bytes that nobody
+ * reads, spin. EV_READ is left out; the event that waits to write stays so. */
+static void set_trigger(struct client *client, short edge)
+{
+    int fd = client->stream.fd;
+    bool writing = event_pending(&client->writable, EV_WRITE, NULL);
+    event_del(&client->readable);
+    event_del(&client->writable);
+    event_assign(&client->readable, client->base, fd, EV_READ | EV_PERSIST | edge, client_on_readable, client);
+    event_assign(&client->writable, client->base, fd, EV_WRITE | edge, client_on_writable, client);
+    if (writing)
+        event_add(&client->writable, NULL);
+}
+
+/* While the answer to a request that is here wholly is waited for, a reset must be noticed even where not one byte more
+ * has a place (contract §4.8). */
 void client_want_reading(struct client *client, bool wanted)
 {
-    if (wanted == client->reading)
+    bool watching = !wanted && client->state == CLIENT_REQUEST && client->body_done;
+    if (wanted == client->reading && watching == client->watching)
         return;
+    if (watching != client->watching)
+        set_trigger(client, watching ? EV_ET : 0);
     client->reading = wanted;
-    if (!wanted && !client->stream.write_wants_read)
+    client->watching = watching;
+    if (wanted || watching || client->stream.write_wants_read)
+        event_add(&client->readable, NULL);
+    else
         event_del(&client->readable);
-    if (!wanted)
-        return;
-    event_add(&client->readable, NULL);
-    if (stream_has_pending(&client->stream))
+    if (wanted && stream_has_pending(&client->stream))
         event_active(&client->readable, EV_READ, 0);
 }
 
-/* Both events of a descriptor must be of one kind: a level-triggered EV_WRITE would make the FIN spin. */
+/* After its FIN only a reset can come: it is what an edge tells. */
 static void watch_for_reset(struct client *client)
 {
-    int fd = client->stream.fd;
-    event_del(&client->readable);
-    event_del(&client->writable);
-    event_assign(&client->readable, client->base, fd, EV_READ | EV_PERSIST | EV_ET, client_on_readable, client);
-    event_assign(&client->writable, client->base, fd, EV_WRITE | EV_ET, client_on_writable, client);
+    set_trigger(client, EV_ET);
     event_add(&client->readable, NULL);
     client->reading = true;
-    if (client->write_armed)
-        event_add(&client->writable, NULL);
 }
 
 /* ---- steps: each returns false when it can do no more with what is here ----------------------- */
@@ -76,6 +91,7 @@ static void begin_request(struct client *client, const struct http_message *mess
     deadline_clear(&client->deadline);
     client->state = CLIENT_REQUEST;
     client->closing = false;
+    client->asked = true;
     if (message->framing == HTTP_NO_BODY || (message->framing == HTTP_LENGTH && message->content_length == 0))
         client->body_done = http_read_body(client->parser, NULL, 0, &used, on_waste, client) == HTTP_BODY_END;
     void *exchange = client->events->head(client->context, client, message);
@@ -215,10 +231,10 @@ static void end_in_request(struct client *client)
 
 static void after_processing(struct client *client)
 {
-    if (client->state == CLIENT_IDLE && client->close_when_idle && !buffer_len(&client->input))
-        client_begin_linger(client);
-    if (!client->ended)
+    if (!client->ended) {
+        client_leave_if_idle(client);
         return;
+    }
     switch (client->state) {
     case CLIENT_IDLE:
     case CLIENT_HEAD:
@@ -311,6 +327,7 @@ static void take_fresh(struct client *client)
     size_t used = process(client, fresh, len);
     if (client->state != CLIENT_LINGERING && client->state != CLIENT_DEAD && used < len)
         buffer_append(&client->input, fresh + used, len - used);
+    client_leave_if_idle(client);
 }
 
 static void take_more(struct client *client)
@@ -351,7 +368,7 @@ static void discard(struct client *client)
 static void write_again(struct client *client)
 {
     client->stream.write_wants_read = false;
-    if (!client->reading)
+    if (!client->reading && !client->watching)
         event_del(&client->readable);
     client_on_writable(client->stream.fd, EV_WRITE, client);
 }
@@ -362,6 +379,8 @@ void client_on_readable(evutil_socket_t fd, short what, void *arg)
     struct client *client = arg;
     if (client->stream.write_wants_read)
         write_again(client);
+    if (client->watching && client->state == CLIENT_REQUEST && stream_is_dead(&client->stream))
+        client_gone(client, true);
     if (!client->reading)
         return;
     if (client->state == CLIENT_LINGERING) {

@@ -82,8 +82,10 @@ static void set_clock(struct upstream_call *call)
     const struct conf_upstream *upstream = call->request.upstream;
     if (call->state != CALL_RUNNING)
         return; /* connecting has its own */
-    if (call->connection->write_armed || (call->write_failed && !call->head_seen))
-        deadline_set(&call->deadline, monotonic_ms() + upstream->send_timeout);
+    bool stuck = call->connection->write_armed || (call->write_failed && !call->head_seen);
+    assert(!stuck || call->stuck_ms);
+    if (stuck)
+        deadline_set(&call->deadline, call->stuck_ms + upstream->send_timeout); /* whatever the API says meanwhile */
     else if (call->head_seen && !call->paused && !call->tunnel)
         deadline_set(&call->deadline, monotonic_ms() + upstream->stall_timeout);
     else
@@ -122,6 +124,7 @@ static bool start_again(struct upstream_call *call)
     call->reused = false;
     leave_connection(call, false);
     call->head_sent = 0;
+    call->stuck_ms = 0;
     call->sent_all = call->write_failed = false;
     connect_start(call);
     return true;
@@ -162,6 +165,7 @@ static void sending_failed(struct upstream_call *call)
         return;
     }
     call->write_failed = true;
+    call->stuck_ms = monotonic_ms();
     buffer_free(&call->streamed);
     if (!call->paused)
         connection_want_reading(call->connection, true);
@@ -182,6 +186,14 @@ static void note_sent(struct upstream_call *call)
     call->sent_all = true;
     crash_point(call, "last-byte-sent");
     event_active(&call->later, 0, 0);
+}
+
+/* send_timeout counts from the last byte that the socket took, or from when the waiting began. */
+static void wait_to_write(struct upstream_call *call, bool progress)
+{
+    if (progress || !call->stuck_ms)
+        call->stuck_ms = monotonic_ms();
+    connection_wait_to_write(call->connection);
 }
 
 /* One writev: the head, what waits, and `fresh`. False: it failed. */
@@ -208,7 +220,9 @@ static bool send_once(struct upstream_call *call, struct span *fresh)
         *fresh = span_after(*fresh, of_fresh);
     }
     if (moved < wanted)
-        connection_wait_to_write(connection);
+        wait_to_write(call, moved > 0);
+    else
+        call->stuck_ms = 0;
     return true;
 }
 
@@ -235,9 +249,10 @@ static void end_half(struct upstream_call *call)
     if (!call->stream_ended || call->fin_sent || call->write_failed || buffer_len(&call->streamed))
         return;
     if (stream_end(&call->connection->stream) == STREAM_AGAIN) {
-        connection_wait_to_write(call->connection); /* and then here again */
+        wait_to_write(call, false); /* and then here again */
         return;
     }
+    call->stuck_ms = 0;
     call->fin_sent = true;
     if (call->read_ended)
         finish(call, UPSTREAM_ANSWERED, UPSTREAM_FAULT_NONE, NULL, false);

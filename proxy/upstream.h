@@ -90,7 +90,8 @@ struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver
 void upstream_pool_set_limits(struct upstream_pool *pool, const struct http_limits *limits);
 void upstream_pool_free(struct upstream_pool *pool); /* no call may be running */
 size_t upstream_pool_connections(const struct upstream_pool *pool);
-/* Idle connections to upstreams that a reload changed or removed: closed (compared by url and settings). */
+/* Closes all idle connections, to whatever upstream: after a reload none may be used that was made under older
+ * settings. Connections in use stay; their calls go on. */
 void upstream_pool_drop_idle(struct upstream_pool *pool);
 
 /* Starts. Callbacks never run inside this call (an immediate failure comes through the loop). */

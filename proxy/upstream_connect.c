@@ -3,6 +3,9 @@
  * What is left of it is shared out among the addresses that are left, so that one which does not answer leaves the
  * others their turn.
  *
+ * A unix socket whose backlog is full says so at once, and no event tells when there is room: it is tried again and
+ * again, with a pause, for as long as the time is not over.
+ *
  * To an https upstream the TLS handshake is part of it. Not one byte of the request is written here, so whatever fails
  * here leaves it unsent.
  */
@@ -16,6 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define BACKLOG_PAUSE_MS 10
+
 static void fail(struct upstream_call *call, const char *detail)
 {
     const struct conf_upstream *upstream = call->request.upstream;
@@ -24,24 +29,31 @@ static void fail(struct upstream_call *call, const char *detail)
     call_unreachable(call, detail);
 }
 
-/* Begins to connect to one address. False: that one is out of the question. */
-static bool begin(struct upstream_call *call, const struct sockaddr *address, socklen_t len)
+enum beginning {
+    BEGUN,
+    BEGIN_LATER, /* no room in the backlog */
+    BEGIN_NEVER, /* this address is out of the question */
+};
+
+/* Begins to connect to one address. */
+static enum beginning begin(struct upstream_call *call, const struct sockaddr *address, socklen_t len)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return false;
+        return BEGIN_NEVER;
     if (address->sa_family != AF_UNIX)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     if (connect(fd, address, len) != 0 && errno != EINPROGRESS) {
+        bool full = errno == EAGAIN && address->sa_family == AF_UNIX;
         close(fd);
-        return false;
+        return full ? BEGIN_LATER : BEGIN_NEVER;
     }
     struct upstream_connection *connection = connection_new(call->pool, &call->request, fd);
     connection->call = call;
     call->connection = connection;
     connection->write_armed = true;
     event_add(&connection->writable, NULL); /* also where it is connected already: the loop tells */
-    return true;
+    return BEGUN;
 }
 
 static void try_next(struct upstream_call *call)
@@ -50,8 +62,16 @@ static void try_next(struct upstream_call *call)
         int64_t now = monotonic_ms(), left = call->connect_due_ms > now ? call->connect_due_ms - now : 0;
         deadline_set(&call->deadline, now + left / (call->addresses.count - call->next_address));
         int i = call->next_address++;
-        if (begin(call, (const struct sockaddr *)&call->addresses.items[i], call->addresses.lengths[i]))
+        switch (begin(call, (const struct sockaddr *)&call->addresses.items[i], call->addresses.lengths[i])) {
+        case BEGUN:
             return;
+        case BEGIN_LATER:
+            call->next_address = i; /* connect_timed_out() comes back to it */
+            deadline_set(&call->deadline, now + (left < BACKLOG_PAUSE_MS ? left : BACKLOG_PAUSE_MS));
+            return;
+        case BEGIN_NEVER:
+            break;
+        }
     }
     fail(call, *call->tls_failure ? call->tls_failure : "no address could be connected to");
 }

@@ -51,6 +51,7 @@ struct upstream_call {
     struct buffer head; /* never consumed: it may be sent again */
     size_t head_sent, body_sent;
     struct buffer streamed;
+    int64_t stuck_ms; /* the socket has taken nothing more since; 0: nothing waits for it */
     bool stream_ended, sent_any, sent_all, told_sent, write_failed, above;
 
     /* the response */

@@ -8,7 +8,7 @@
 #include "net.h"
 #include "proxy/client.h"
 
-enum act { ACT_NOTHING, ACT_READ, ACT_FINISH, ACT_CLOSE, ACT_ABORT, ACT_PAUSE };
+enum act { ACT_NOTHING, ACT_READ, ACT_FINISH, ACT_CLOSE, ACT_ABORT, ACT_CUT, ACT_PAUSE };
 
 struct run {
     int peer; /* the test's end */
@@ -45,6 +45,10 @@ static void run_act(struct run *run, enum act act)
     case ACT_ABORT:
         run->attached = false;
         client_abort(run->client);
+        return;
+    case ACT_CUT:
+        run->attached = false;
+        client_cut(run->client);
         return;
     }
 }

@@ -318,6 +318,47 @@ Test(acceptor, replaces_a_dead_socket_and_nothing_else)
     remove_directory();
 }
 
+static const char *failing; /* "chmod", "lstat": the call that fails, once a socket stands there */
+
+int chmod(const char *path, mode_t mode)
+{
+    if (failing && strcmp(failing, "chmod") == 0) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_fchmodat, AT_FDCWD, path, mode);
+}
+
+int lstat(const char *restrict path, struct stat *restrict found)
+{
+    int result = fstatat(AT_FDCWD, path, found, AT_SYMLINK_NOFOLLOW);
+    if (result == 0 && failing && strcmp(failing, "lstat") == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return result;
+}
+
+Test(acceptor, leaves_no_socket_where_it_could_not_be_made_ready)
+{
+    static const struct {
+        const char *call;
+        int error;
+    } rows[] = {{"chmod", EPERM}, {"lstat", EACCES}};
+    char error[200];
+    struct stat found;
+    make_directory();
+    struct conf_listen listen_on = on_path(path_in("socket"), 0600);
+    for (size_t i = 0; i < 2; i++) {
+        failing = rows[i].call;
+        cr_assert_null(start(&listen_on, 1, 10, error, sizeof error), "%s", rows[i].call);
+        failing = NULL;
+        cr_assert(strstr(error, strerror(rows[i].error)), "%s: %s", rows[i].call, error);
+        cr_assert(stat(listen_on.unix_path, &found) != 0, "%s: the socket is left behind", rows[i].call);
+    }
+    remove_directory();
+}
+
 Test(acceptor, removes_only_its_own_socket)
 {
     char error[200];

@@ -5,6 +5,7 @@
 #include "client_run.h"
 
 #include <malloc.h>
+#include <sys/eventfd.h>
 
 #define POST(target, body) "POST " target " HTTP/1.1\r\nHost: h\r\nContent-Length: " body
 
@@ -64,29 +65,69 @@ Test(client, keeps_the_next_request_waiting_while_one_is_answered)
     run_end(&run, "waiting");
 }
 
-Test(client, bounds_what_is_pipelined)
+/* Sends until neither the client nor the kernel takes more. */
+static void flood(struct run *run)
 {
-    static char flood[4 << 20];
-    struct run run;
-    run_begin(&run);
-    run.on_end = ACT_NOTHING;
-    cr_assert(net_say(run.peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"));
-    cr_assert(NET_UNTIL(run.ends == 1));
-    memset(flood, 'x', sizeof flood);
+    static char waste[4 << 20];
+    memset(waste, 'x', sizeof waste);
     size_t taken = 0;
     for (int idle = 0; idle < 50;) {
-        ssize_t put = send(run.peer, flood, sizeof flood, 0);
+        ssize_t put = send(run->peer, waste, sizeof waste, 0);
         taken += put > 0 ? (size_t)put : 0;
         idle = put > 0 ? 0 : idle + 1;
         net_turn();
         nap(1);
         cr_assert_lt(taken, (size_t)32 << 20, "somebody reads it all");
     }
+}
+
+static void run_begin_flooded(struct run *run)
+{
+    run_begin(run);
+    run->on_end = ACT_NOTHING;
+    cr_assert(net_say(run->peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    cr_assert(NET_UNTIL(run->ends == 1));
+    flood(run);
+}
+
+Test(client, bounds_what_is_pipelined)
+{
+    struct run run;
+    run_begin_flooded(&run);
     cr_assert(!net_spins(200), "a full buffer must not spin");
     run_act(&run, ACT_FINISH);
     cr_assert(NET_UNTIL(buffer_has(&run.log, "refused")), "what follows is read after the answer: %s",
               buffer_text(&run.log));
     run_end(&run, "flood");
+}
+
+Test(client, notices_a_reset_where_no_more_can_be_read)
+{
+    struct run run;
+    run_begin_flooded(&run);
+    net_reset(run.peer);
+    run.peer = -1;
+    cr_assert(NET_UNTIL(run.gones == 1), "a waiter that has left holds its place");
+    run_end(&run, "reset behind a full buffer");
+}
+
+/* The answer does not fit into the socket: EV_WRITE is armed while there is what nobody reads. */
+Test(client, answers_over_a_full_buffer_without_spinning)
+{
+    static char large[8 << 20];
+    char some[65536];
+    struct run run;
+    run_begin_flooded(&run);
+    client_write(run.client, large, sizeof large);
+    cr_assert_gt(client_queued(run.client), 0);
+    cr_assert(!net_spins(300), "before anything is read");
+    cr_assert_gt(recv(run.peer, some, sizeof some, 0), 0);
+    net_run(20);
+    cr_assert(!net_spins(200), "between two reads");
+    cr_assert(NET_UNTIL((net_take(run.peer, &run.heard), client_queued(run.client) == 0)), "all of it goes out");
+    run_act(&run, ACT_FINISH);
+    cr_assert(NET_UNTIL(buffer_has(&run.log, "refused")), "and reading goes on: %s", buffer_text(&run.log));
+    run_end(&run, "flood and a long answer");
 }
 
 /* ---- the peer's end --------------------------------------------------------------------------- */
@@ -194,6 +235,37 @@ Test(client, tells_each_pipelined_request_of_the_half_close)
     cr_assert_eq(run_hear_out(&run), HEARD_END);
     cr_assert_eq(answers(&run), 2);
     run_end(&run, "half-closed twice");
+}
+
+static void finish_now(evutil_socket_t fd, short what, void *arg)
+{
+    uint64_t count;
+    (void)what;
+    cr_assert_eq(read(fd, &count, sizeof count), (ssize_t)sizeof count);
+    run_act(arg, ACT_FINISH);
+}
+
+/* Both are found in one turn of the loop, the end of the first request's answer before the FIN. */
+Test(client, processes_what_waits_before_it_heeds_a_fin)
+{
+    struct run run;
+    run_begin(&run);
+    run.on_end = ACT_NOTHING;
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct event *answered = event_new(base, fd, EV_READ | EV_PERSIST, finish_now, &run);
+    event_add(answered, NULL);
+    cr_assert(net_say(run.peer, "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    cr_assert(NET_UNTIL(run.ends == 1));
+    net_run(20);
+    cr_assert_eq(write(fd, &(uint64_t){1}, sizeof(uint64_t)), (ssize_t)sizeof(uint64_t));
+    shutdown(run.peer, SHUT_WR);
+    cr_assert(NET_UNTIL(run.halves == 1), "the second request was dropped: %s", buffer_text(&run.log));
+    run_act(&run, ACT_FINISH);
+    cr_assert_eq(run_hear_out(&run), HEARD_END);
+    cr_assert_eq(answers(&run), 2);
+    event_free(answered);
+    close(fd);
+    run_end(&run, "FIN behind waiting requests");
 }
 
 /* The answer does not fit into the socket, so EV_WRITE is armed while the FIN is there to be read. */
@@ -398,6 +470,56 @@ Test(client, tells_a_broken_write_from_the_loop)
     run_end(&run, "broken write");
 }
 
+struct cut_row {
+    const char *name, *requests;
+    bool half_closed;
+};
+
+/* The first answer waits in the socket when the second one cannot be completed. */
+Test(client, delivers_earlier_answers_when_it_cuts_one)
+{
+    static char first[1 << 20];
+    static const char begun[] = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc";
+    static const struct cut_row rows[] = {
+        {"open", "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n", false},
+        {"half-closed", "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n", true},
+        {"a third request waits",
+         "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n",
+         false},
+    };
+    memset(first, 'x', sizeof first);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run;
+        run_begin(&run);
+        run.on_end = ACT_NOTHING;
+        run.answer = "";
+        cr_assert(net_say(run.peer, rows[i].requests));
+        if (rows[i].half_closed)
+            shutdown(run.peer, SHUT_WR);
+        cr_assert(NET_UNTIL(run.ends == 1));
+        net_run(20);
+        client_append(run.client, first, sizeof first); /* the whole first answer, as far as this test goes */
+        run_act(&run, ACT_FINISH);
+        for (int64_t end = monotonic_ms() + PATIENCE_MS; run.ends < 2 && monotonic_ms() < end;) {
+            /* the peer takes just enough for the second request to have its turn */
+            char some[4096];
+            ssize_t got = recv(run.peer, some, sizeof some, 0);
+            if (got > 0)
+                buffer_append(&run.heard, some, (size_t)got);
+            net_turn();
+        }
+        cr_assert_eq(run.ends, 2, "%s: %s", rows[i].name, buffer_text(&run.log));
+        client_append(run.client, begun, sizeof begun - 1);
+        run_act(&run, ACT_CUT);
+        cr_assert_eq(run_hear_out(&run), HEARD_END, "%s: a reset takes the first answer with it", rows[i].name);
+        cr_assert_eq(buffer_len(&run.heard), sizeof first + sizeof begun - 1, "%s: %zu bytes", rows[i].name,
+                     buffer_len(&run.heard));
+        cr_assert_eq(run.heads, 2, "%s: no request after a cut", rows[i].name);
+        cr_assert_eq(run.gones, 0, "%s: who left by itself is not told", rows[i].name);
+        run_end(&run, rows[i].name);
+    }
+}
+
 /* ---- back-pressure ---------------------------------------------------------------------------- */
 
 Test(client, stops_reading_a_paused_body_and_goes_on)
@@ -578,6 +700,80 @@ Test(client, closes_at_once_or_after_the_answer_when_told)
     cr_assert_eq(run_hear_out(&run), HEARD_END);
     cr_assert_eq(answers(&run), 1);
     run_end(&run, "busy");
+}
+
+enum { NOT_SAID, SAID_BEFORE, SAID_LATER };
+
+struct drain_row {
+    const char *name;
+    int served, request; /* requests answered before; when the one in question is said */
+    int answers;
+    int64_t at_least, less_than; /* ms until the end */
+};
+
+static const struct drain_row drains[] = {
+    {"used, quiet", 1, NOT_SAID, 1, 0, 900},
+    {"used, a request in the socket", 1, SAID_BEFORE, 2, 0, 900},
+    {"new, a request in the socket", 0, SAID_BEFORE, 1, 0, 900},
+    {"new, a request that comes soon", 0, SAID_LATER, 1, 100, 900},
+    {"new, nothing", 0, NOT_SAID, 0, 900, 2500},
+};
+
+Test(client, eats_no_request_when_it_is_told_to_close)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (size_t i = 0; i < sizeof drains / sizeof *drains; i++) {
+        const struct drain_row *row = &drains[i];
+        struct run run;
+        run_begin(&run);
+        if (row->served) {
+            cr_assert(net_say(run.peer, request));
+            cr_assert(run_hear_answers(&run, row->served), "%s", row->name);
+            net_run(20);
+        }
+        if (row->request == SAID_BEFORE) /* and no turn of the loop: nobody has looked */
+            cr_assert_eq(send(run.peer, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
+        int64_t start = monotonic_ms();
+        client_close_when_idle(run.client);
+        if (row->request == SAID_LATER) {
+            net_run(150);
+            cr_assert(net_say(run.peer, request), "%s", row->name);
+        }
+        cr_assert_eq(run_hear_out(&run), HEARD_END, "%s", row->name);
+        int64_t took = monotonic_ms() - start;
+        cr_assert(took >= row->at_least && took < row->less_than, "%s: %d ms", row->name, (int)took);
+        cr_assert_eq(answers(&run), row->answers, "%s: %s", row->name, buffer_text(&run.log));
+        run_end(&run, row->name);
+    }
+}
+
+static void ask_now(evutil_socket_t fd, short what, void *arg)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    uint64_t count;
+    (void)what;
+    cr_assert_eq(read(fd, &count, sizeof count), (ssize_t)sizeof count);
+    cr_assert_eq(send(((struct run *)arg)->peer, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
+}
+
+/* The request comes when the loop has looked at the sockets, and before the timer's turn. */
+Test(client, reads_once_more_before_it_closes_for_idleness)
+{
+    struct run run;
+    run_begin(&run);
+    run.settings.idle_timeout = 100;
+    cr_assert(net_say(run.peer, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+    cr_assert(run_hear_answers(&run, 1));
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct event *busy = event_new(base, fd, EV_READ | EV_PERSIST, ask_now, &run);
+    event_add(busy, NULL);
+    net_run(20);
+    nap(200); /* the idle time is over, but nobody has looked */
+    cr_assert_eq(write(fd, &(uint64_t){1}, sizeof(uint64_t)), (ssize_t)sizeof(uint64_t));
+    cr_assert(run_hear_answers(&run, 2), "%s", buffer_text(&run.log));
+    event_free(busy);
+    close(fd);
+    run_end(&run, "late timer");
 }
 
 Test(client, can_be_freed_in_every_state)

@@ -623,6 +623,68 @@ Test(upstream, talks_to_unix_sockets)
     pool_end();
 }
 
+enum { MANY_FILLERS = 16 };
+
+/* A unix socket that has no room for one more; returns it. */
+static int full_unix_listener(struct sockaddr_un *address, int fillers[MANY_FILLERS], int *count)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path, sizeof address->sun_path, "/tmp/einmal-test-%d.sock", (int)getpid());
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    cr_assert(bind(listener, (struct sockaddr *)address, sizeof *address) == 0 && listen(listener, 1) == 0);
+    for (*count = 0;; ++*count) {
+        cr_assert_lt(*count, MANY_FILLERS, "the backlog does not fill");
+        fillers[*count] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(fillers[*count], (struct sockaddr *)address, sizeof *address) != 0)
+            break;
+    }
+    cr_assert_eq(errno, EAGAIN);
+    close(fillers[*count]);
+    return listener;
+}
+
+Test(upstream, waits_for_room_in_the_backlog_of_a_unix_socket)
+{
+    for (int room = 0; room < 2; room++) {
+        struct sockaddr_un address;
+        struct run run = {0};
+        struct upstream_request request = post();
+        int fillers[MANY_FILLERS], count, fd;
+        pool_begin();
+        close(api.listener);
+        api.listener = full_unix_listener(&address, fillers, &count);
+        upstream.unix_path = address.sun_path;
+        upstream.host = NULL;
+        upstream.connect_timeout = room ? 5000 : 300;
+        int64_t start = monotonic_ms();
+        run_start(&run, &request);
+        net_run(150);
+        cr_assert_eq(run.ends, 0, "a burst is no reason to fail: %s", buffer_text(&run.log));
+        if (room) {
+            for (int i = 0; i < count; i++)
+                close(api_accept());
+            fd = api_accept();
+            api_hear(fd, "abc");
+            cr_assert(net_say(fd, OK));
+            run_wait(&run, "room");
+            cr_assert_eq(run.end.ending, UPSTREAM_ANSWERED);
+            close(fd);
+        } else {
+            int before = calls.wakes;
+            (void)net_spins(100);
+            cr_assert_lt(calls.wakes - before, 40, "it pauses between two tries");
+            run_wait(&run, "no room");
+            cr_assert(buffer_is(&run.log, "end unsent unreachable|"), "%s", buffer_text(&run.log));
+            cr_assert(monotonic_ms() - start >= 290, "it has the whole of connect_timeout");
+        }
+        for (int i = 0; i < count; i++)
+            close(fillers[i]);
+        unlink(address.sun_path);
+        run_free(&run);
+        pool_end();
+    }
+}
+
 /* ---- sending ---------------------------------------------------------------------------------- */
 
 static struct upstream_request streaming(void)
@@ -766,6 +828,47 @@ Test(upstream, cuts_an_api_that_takes_nothing)
     run_wait(&run, "send timeout");
     cr_assert(buffer_is(&run.log, "end broken send-timeout|"), "%s", buffer_text(&run.log));
     cr_assert_eq(run.sents, 0);
+    close(fd);
+    run_free(&run);
+    pool_end();
+}
+
+Test(upstream, cuts_an_api_that_takes_nothing_though_it_goes_on_talking)
+{
+    static char body[16 << 20];
+    struct run run = {.quiet_body = true};
+    struct upstream_request request = post();
+    request.body = (struct span){body, sizeof body};
+    pool_begin();
+    upstream.send_timeout = 300;
+    run_start(&run, &request);
+    int fd = api_accept();
+    cr_assert(net_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"));
+    int64_t end = monotonic_ms() + 3000;
+    while (run.call && monotonic_ms() < end) {
+        send(fd, "x", 1, MSG_NOSIGNAL);
+        net_run(20);
+    }
+    cr_assert(buffer_is(&run.log, "head 200|end broken send-timeout|"), "%s", buffer_text(&run.log));
+    close(fd);
+    run_free(&run);
+    pool_end();
+}
+
+Test(upstream, lets_an_api_be_slow_in_taking)
+{
+    static char body[16 << 20];
+    char some[1 << 18];
+    struct run run = {0};
+    struct upstream_request request = post();
+    request.body = (struct span){body, sizeof body};
+    pool_begin();
+    upstream.send_timeout = 400;
+    run_start(&run, &request);
+    int fd = api_accept();
+    for (int64_t end = monotonic_ms() + 1500; monotonic_ms() < end; net_run(10)) /* a piece now and then is progress */
+        (void)!recv(fd, some, sizeof some, 0);
+    cr_assert_eq(run.ends, 0, "%s", buffer_text(&run.log));
     close(fd);
     run_free(&run);
     pool_end();
