@@ -19,6 +19,7 @@
 #define YEAR               (366 * DAY)
 #define KIB                1024ull
 #define MIB                (1024 * KIB)
+#define GIB                (1024 * MIB)
 #define TIB                (1024 * 1024 * MIB)
 
 #define LATER(name_, form_, text_)                                         \

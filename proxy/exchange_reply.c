@@ -375,6 +375,17 @@ enum flow_event reply_stream(struct exchange *exchange)
     return FLOW_NONE;
 }
 
+/* What has been begun must not be taken for a complete answer. A FIN too early says so where a length or chunks frame
+ * it, and leaves earlier answers alone; else only a reset does. */
+static void cut(struct exchange *exchange)
+{
+    if (exchange->answer.chunked || exchange->answer.framed_by_length)
+        client_cut(exchange->client);
+    else
+        client_abort(exchange->client);
+    exchange->client = NULL;
+}
+
 /* A head that has only been collected (all in this turn) can still be taken back for a better answer. */
 static void take_head_back(struct exchange *exchange)
 {
@@ -400,8 +411,7 @@ static void write_out(struct exchange *exchange)
     } else if (!exchange->answer.head_written) {
         reply_problem_now(exchange);
     } else {
-        client_abort(exchange->client); /* it must not be taken for a complete answer */
-        exchange->client = NULL;
+        cut(exchange);
     }
 }
 

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DRAIN_LOOK_MS 10 /* how often the drain looks whether the workers are done */
+#define DRAIN_LOOK_MS 10  /* how often the drain looks whether the workers are done */
+#define DECLARE_MS    250 /* how long a start or reload waits for the store's word on its rules */
 
 struct server {
     const struct server_options *options;
@@ -77,14 +78,50 @@ static bool open_store(struct server *server)
     return server->shared.store != NULL;
 }
 
-/* Records of a scope that was identified otherwise before are out of reach until they expire: said loudly. */
+/* What identifies the actions of a scope name: the rules of all routes that share it, each different one once, in any
+ * order. */
+static void scope_digest(const struct conf *conf, size_t first, uint8_t digest[STORE_HASH_LEN])
+{
+    memset(digest, 0, STORE_HASH_LEN);
+    for (size_t i = first; i < conf->route_count; i++) {
+        bool again = strcmp(conf->routes[i].scope_name, conf->routes[first].scope_name) != 0;
+        for (size_t j = first; j < i && !again; j++)
+            again = strcmp(conf->routes[j].scope_name, conf->routes[i].scope_name) == 0 &&
+                    memcmp(conf->routes[j].digest, conf->routes[i].digest, STORE_HASH_LEN) == 0;
+        for (size_t k = 0; k < STORE_HASH_LEN && !again; k++)
+            digest[k] = (uint8_t)(digest[k] + conf->routes[i].digest[k]);
+    }
+}
+
+static bool scope_seen(const struct conf *conf, size_t route)
+{
+    for (size_t i = 0; i < route; i++)
+        if (strcmp(conf->routes[i].scope_name, conf->routes[route].scope_name) == 0)
+            return true;
+    return false;
+}
+
+/* Records of a scope that was identified otherwise before are out of reach until they expire: said loudly. A store that
+ * hangs must not hold up accepting and signals, so it is given little time to answer. */
 static void declare_scopes(struct server *server, const struct conf *conf)
 {
+    int64_t give_up_ms = monotonic_ms() + DECLARE_MS;
     for (size_t i = 0; i < conf->route_count; i++) {
         const struct conf_route *route = &conf->routes[i];
-        int64_t until = 0;
+        int64_t until = 0, left = give_up_ms - monotonic_ms();
+        uint8_t digest[STORE_HASH_LEN];
         char text[32];
-        if (store_declare_scope(server->shared.store, route->scope_name, route->digest, &until) || !until)
+        if (scope_seen(conf, i))
+            continue;
+        scope_digest(conf, i, digest);
+        enum store_declared declared =
+            store_declare_scope(server->shared.store, route->scope_name, digest, left > 0 ? left : 0, &until);
+        if (declared == STORE_DECLARED_NOT_ANSWERED) {
+            log_line(server->shared.log, LOG_LEVEL_WARNING,
+                     "the store does not answer: whether the rules of recorded actions changed is not known");
+            return;
+        }
+        if (declared == STORE_DECLARED_SAME || !until)
             continue;
         format_time(text, until);
         log_line(server->shared.log, LOG_LEVEL_WARNING,
@@ -124,21 +161,25 @@ static void forget_secured(struct server *server)
     free(server->secured);
 }
 
+static void set_connection_limit(struct server *server, const struct conf *conf)
+{
+    uint32_t wanted = conf->limits.connections, allowed = machine_allow_connections(wanted);
+    if (allowed < wanted)
+        log_line(server->shared.log, LOG_LEVEL_WARNING,
+                 "limits.connections lowered from %u to %u: the limit of open descriptors (ulimit -n) allows no more",
+                 wanted, allowed);
+    acceptor_set_limit(server->shared.acceptor, allowed);
+}
+
 static bool open_listeners(struct server *server)
 {
     char error[512];
-    uint32_t wanted = server->conf->limits.connections, allowed = machine_allow_connections(wanted);
     server->shared.acceptor = acceptor_new(server->base, server->conf, on_accepted, server, error, sizeof error);
     if (!server->shared.acceptor) {
         fprintf(stderr, "einmal: %s\n", error);
         return false;
     }
-    if (allowed < wanted) {
-        log_line(server->shared.log, LOG_LEVEL_WARNING,
-                 "limits.connections lowered from %u to %u: the limit of open descriptors (ulimit -n) allows no more",
-                 wanted, allowed);
-        acceptor_set_limit(server->shared.acceptor, allowed);
-    }
+    set_connection_limit(server, server->conf);
     return true;
 }
 
@@ -155,14 +196,27 @@ static void name_fixed(const struct server *server, const struct conf *conf)
 }
 
 /* False: something is wrong, and told. */
-static bool load(struct server *server, struct conf **conf, struct tls **tls)
+static bool load(struct server *server, FILE *messages, struct conf **conf, struct tls **tls)
 {
     const struct server_options *options = server->options;
-    *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, stderr);
-    *tls = *conf ? tls_load(*conf, &server->ticket_keys, stderr) : NULL;
+    *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, messages);
+    *tls = *conf ? tls_load(*conf, &server->ticket_keys, messages) : NULL;
     if (!*tls)
         conf_unref(*conf);
     return *tls != NULL;
+}
+
+/* The same while running: what it has to say goes through the log, which never waits for a reader. */
+static bool load_again(struct server *server, struct conf **conf, struct tls **tls)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *messages = must_allocate(open_memstream(&text, &len));
+    bool loaded = load(server, messages, conf, tls);
+    fclose(messages);
+    log_text(server->shared.log, text);
+    free(text);
+    return loaded;
 }
 
 static void on_hangup(evutil_socket_t number, short what, void *arg)
@@ -173,7 +227,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     struct tls *tls;
     if (server->draining)
         return;
-    if (!load(server, &conf, &tls)) {
+    if (!load_again(server, &conf, &tls)) {
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
         return;
     }
@@ -182,7 +236,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     log_configure(server->shared.log, conf->log.level, conf->log.json);
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_reload(server->workers[i], conf, tls);
-    acceptor_set_limit(server->shared.acceptor, machine_allow_connections(conf->limits.connections));
+    set_connection_limit(server, conf);
     conf_unref(server->conf);
     tls_unref(server->tls);
     server->conf = conf;
@@ -282,20 +336,36 @@ static void end_workers(struct server *server)
     free(server->workers);
 }
 
-static void end(struct server *server)
+static void quit_at_once(int number)
 {
-    end_workers(server);
-    acceptor_free(server->shared.acceptor);
-    if (!store_close(server->shared.store, server->conf->store.timeout)) {
-        log_line(server->shared.log, LOG_LEVEL_ERROR,
-                 "some outcomes could not be written: their actions will be unknown");
-        server->code = 1;
-    }
-    resolver_free(server->shared.resolver);
+    (void)number;
+    _exit(1);
+}
+
+/* The loop has ended, so a second signal has to be served without it. */
+static void stop_watching_signals(struct server *server)
+{
     event_free(server->terminate);
     event_free(server->interrupt);
     event_free(server->hangup);
     event_free(server->drain_timer);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGTERM, quit_at_once);
+    signal(SIGINT, quit_at_once);
+}
+
+static void end(struct server *server)
+{
+    stop_watching_signals(server);
+    end_workers(server);
+    acceptor_free(server->shared.acceptor);
+    if (!store_close(server->shared.store, server->conf->store.timeout)) {
+        log_line(server->shared.log, LOG_LEVEL_ERROR,
+                 "the store has not written every record in store.timeout: actions without one will be unknown");
+        log_stop(server->shared.log);
+        _exit(1); /* its thread may hang in the disk: nothing of it can be freed */
+    }
+    resolver_free(server->shared.resolver);
 }
 
 static void run(struct server *server)
@@ -307,17 +377,21 @@ static void run(struct server *server)
     log_line(server->shared.log, LOG_LEVEL_INFO, "ended");
 }
 
-/* Signals are blocked until the control base watches them. */
+/* A SIGHUP that comes before there is anything to reload must not end us; SIGTERM and SIGINT may, until the drain
+ * exists. */
 static void prepare_signals(void)
 {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
 }
 
 static bool start(struct server *server)
 {
     sigset_t all_signals, before;
     sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, &before); /* the threads of log, store and resolver see none */
+    sigdelset(&all_signals, SIGTERM); /* waiting for the store's lock can be given up */
+    sigdelset(&all_signals, SIGINT);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &before);
     server->shared.log = log_new();
     log_configure(server->shared.log, server->conf->log.level, server->conf->log.json);
     bool opened = open_store(server);
@@ -340,7 +414,7 @@ int server_run(const struct server_options *options)
     struct server server = {.options = options};
     prepare_signals();
     tls_make_ticket_keys(&server.ticket_keys);
-    if (!load(&server, &server.conf, &server.tls))
+    if (!load(&server, stderr, &server.conf, &server.tls))
         return 2;
     server.started_with = conf_ref(server.conf);
     server.secured = NEW_ARRAY(struct tls_server *, server.conf->listen_count);

@@ -66,10 +66,8 @@ static inline enum engine_error lmdb_error(int rc)
         return ENGINE_OK;
     case MDB_MAP_FULL:
     case MDB_TXN_FULL:
-    case ENOSPC:
-    case EDQUOT:
         return ENGINE_FULL;
-    default:
+    default: /* ENOSPC and EDQUOT too: the file system may have room again in a moment, so nothing is given up for it */
         return ENGINE_IO;
     }
 }

@@ -189,6 +189,7 @@ static struct ledger_verdict reserve(const struct ledger_input *input, const str
 static struct record_outcome ending(const struct ledger_input *input, const struct store_op *op, enum store_state state)
 {
     const struct record *record = input->record;
+    assert(!op->response || op->response->len <= UINT32_MAX);
     return (struct record_outcome){
         .state = state,
         .reason = state == STORE_UNKNOWN ? op->reason : STORE_REASON_NONE,

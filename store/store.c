@@ -13,10 +13,12 @@
 #include "store/writer.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RECOVER_MAX 256 /* records in one transaction */
@@ -221,6 +223,21 @@ struct store *store_open(const struct store_config *config, char *error, size_t 
     return NULL;
 }
 
+#define CLOSE_MARGIN_MS 250 /* for the writer's own look at the clock */
+
+static struct timespec deadline_after(int64_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    return until;
+}
+
 bool store_close(struct store *store, int64_t timeout_ms)
 {
     pthread_mutex_lock(&store->queue_lock);
@@ -228,7 +245,11 @@ bool store_close(struct store *store, int64_t timeout_ms)
     store->close_by_ms = boot_time_ms() + timeout_ms;
     writer_wake(store);
     pthread_mutex_unlock(&store->queue_lock);
-    pthread_join(store->thread, NULL);
+    struct timespec until = deadline_after(timeout_ms + CLOSE_MARGIN_MS);
+    if (pthread_timedjoin_np(store->thread, NULL, &until) != 0) {
+        store_say(store, STORE_LOG_ERROR, "the disk does not answer: the store cannot be closed");
+        return false; /* its thread hangs in there and holds everything */
+    }
     bool written = store->written;
     if (store->abandoned) {
         store_say(store, STORE_LOG_ERROR, "the store was closed while it was in use");
@@ -255,22 +276,29 @@ void store_status(struct store *store, struct store_status *out)
     }
 }
 
-/* Runs `run` on the writer's thread, between two groups. */
-static void control(struct store *store, void (*run)(struct store *, void *), void *arg)
+/* Runs it on the writer's thread, between two groups. False: not within the time; then it is the writer's to free. */
+static bool control(struct store *store, struct control *control, int64_t timeout_ms)
 {
-    struct control control = {.run = run, .arg = arg};
+    struct timespec until = deadline_after(timeout_ms);
+    int failed = 0;
     pthread_mutex_lock(&store->queue_lock);
-    *store->controls_end = &control;
-    store->controls_end = &control.next;
+    *store->controls_end = control;
+    store->controls_end = &control->next;
     writer_wake(store);
-    while (!control.done)
-        pthread_cond_wait(&store->control_over, &store->queue_lock);
+    while (!control->done && failed != ETIMEDOUT)
+        failed = pthread_cond_timedwait(&store->control_over, &store->queue_lock, &until);
+    bool done = control->done;
+    control->left = !done;
     pthread_mutex_unlock(&store->queue_lock);
+    return done;
 }
 
+#define SCOPE_NAME_MAX 512
+
 struct declaration {
-    const char *scope_name;
-    const uint8_t *digest;
+    struct control control; /* first: the writer knows it by this */
+    char scope_name[SCOPE_NAME_MAX];
+    uint8_t digest[STORE_HASH_LEN];
     bool same;
     int64_t until_ms;
 };
@@ -294,9 +322,9 @@ static enum engine_error declare(struct store *store, struct declaration *declar
     return store->engine->operations->put_scope(store->engine, scope->name, value);
 }
 
-static void run_declare(struct store *store, void *arg)
+static void run_declare(struct store *store, struct control *control)
 {
-    struct declaration *declaration = arg;
+    struct declaration *declaration = (struct declaration *)control;
     struct record_scope value;
     enum engine_error error = writer_begin(store);
     if (error == ENGINE_OK) {
@@ -312,13 +340,22 @@ static void run_declare(struct store *store, void *arg)
         store_say(store, STORE_LOG_WARNING, "the store could not note what identifies the actions of a scope");
 }
 
-bool store_declare_scope(struct store *store, const char *scope_name, const uint8_t digest[STORE_HASH_LEN],
-                         int64_t *until_ms)
+enum store_declared store_declare_scope(struct store *store, const char *scope_name,
+                                        const uint8_t digest[STORE_HASH_LEN], int64_t timeout_ms, int64_t *until_ms)
 {
-    struct declaration declaration = {.scope_name = scope_name, .digest = digest, .same = true};
-    control(store, run_declare, &declaration);
-    *until_ms = declaration.same ? 0 : declaration.until_ms;
-    return declaration.same;
+    struct declaration *declaration = STORE_NEW(struct declaration);
+    declaration->control.run = run_declare;
+    declaration->same = true;
+    snprintf(declaration->scope_name, sizeof declaration->scope_name, "%s", scope_name);
+    memcpy(declaration->digest, digest, STORE_HASH_LEN);
+    *until_ms = 0;
+    if (!control(store, &declaration->control, timeout_ms))
+        return STORE_DECLARED_NOT_ANSWERED;
+    bool same = declaration->same;
+    if (!same)
+        *until_ms = declaration->until_ms;
+    free(declaration);
+    return same ? STORE_DECLARED_SAME : STORE_DECLARED_CHANGED;
 }
 
 /* ---- for tests -------------------------------------------------------------------------------- */

@@ -250,7 +250,12 @@ struct store_status {
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */
 
-/* Says what identifies the actions of a scope name. False: it was declared otherwise before, and records of the old
- * form live until *until_ms (0: none live; then no warning is due). */
-bool store_declare_scope(struct store *store, const char *scope_name, const uint8_t digest[STORE_HASH_LEN],
-                         int64_t *until_ms);
+enum store_declared {
+    STORE_DECLARED_SAME,         /* as before, or for the first time, or nothing of the old form lives */
+    STORE_DECLARED_CHANGED,      /* records of the old form live until *until_ms (0: none does) */
+    STORE_DECLARED_NOT_ANSWERED, /* the writer did not get to it within timeout_ms; it may still note it later */
+};
+/* Says what identifies the actions of a scope name (scope, key, on_mismatch, fingerprint). Blocks at most for
+ * timeout_ms. */
+enum store_declared store_declare_scope(struct store *store, const char *scope_name,
+                                        const uint8_t digest[STORE_HASH_LEN], int64_t timeout_ms, int64_t *until_ms);

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MAINTAIN_MS       1000
 #define FIRST_RETRY_MS    100
@@ -123,11 +124,14 @@ static void run_controls(struct store *store)
     pthread_mutex_unlock(&store->queue_lock);
     for (struct control *control = controls, *next; control; control = next) {
         next = control->next;
-        control->run(store, control->arg);
+        control->run(store, control);
         pthread_mutex_lock(&store->queue_lock);
-        control->done = true; /* and with that it is its owner's again */
+        bool left = control->left;
+        control->done = true; /* and with that it is its owner's again, if that is still there */
         pthread_cond_broadcast(&store->control_over);
         pthread_mutex_unlock(&store->queue_lock);
+        if (left)
+            free(control);
     }
 }
 

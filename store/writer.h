@@ -61,12 +61,12 @@ struct task {
     bool hands_on; /* the line was asked for an heir */
 };
 
-/* A blocking call of a control thread, run by the writer between two groups. */
+/* A call of a control thread, run by the writer between two groups. On the heap: a caller who cannot wait any longer
+ * leaves it to the writer, which then frees it. */
 struct control {
     struct control *next;
-    void (*run)(struct store *store, void *arg);
-    void *arg;
-    bool done;
+    void (*run)(struct store *store, struct control *control);
+    bool done, left;
 };
 
 struct writer { /* the thread's own */

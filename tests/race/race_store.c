@@ -157,7 +157,7 @@ static void disturb(struct store *store, const char *engine, unsigned seconds)
         uint8_t digest[STORE_HASH_LEN] = {(uint8_t)(i % 3)};
         int64_t ms;
         store_status(store, &status);
-        store_declare_scope(store, "orders", digest, &ms);
+        store_declare_scope(store, "orders", digest, 5000, &ms);
         if (strcmp(engine, "memory") == 0)
             engine_memory_inject(store_engine_of(store), faults[i % 4], i % 5);
         usleep(3000);

@@ -806,20 +806,21 @@ static void a_scope_changes_its_rule(struct fixture *fixture)
     struct driver *driver = &fixture->driver;
     uint8_t first[STORE_HASH_LEN] = {1}, second[STORE_HASH_LEN] = {2};
     int64_t until;
-    CHECK(store_declare_scope(driver->store, "orders", first, &until));
-    CHECK(store_declare_scope(driver->store, "orders", first, &until));
-    CHECK(!store_declare_scope(driver->store, "orders", second, &until));
+    CHECK(store_declare_scope(driver->store, "orders", first, 5000, &until) == STORE_DECLARED_SAME);
+    CHECK(store_declare_scope(driver->store, "orders", first, 5000, &until) == STORE_DECLARED_SAME);
+    CHECK(store_declare_scope(driver->store, "orders", second, 5000, &until) == STORE_DECLARED_CHANGED);
     CHECK_EQUAL(until, 0, "no record of the old form lives");
-    CHECK(store_declare_scope(driver->store, "", first, &until), "an empty name is a name");
+    CHECK(store_declare_scope(driver->store, "", first, 5000, &until) == STORE_DECLARED_SAME,
+          "an empty name is a name");
     tell_with(driver, ending_op(STORE_COMPLETE, KEY, granted(driver, KEY, 1), 0), 10, 1);
     struct asked found = reserve_op(KEY, 1);
     CHECK(store_look_up(driver->handle, &found.op));
     int64_t expires = found.op.result.expires_ms;
     store_bytes_unref(found.op.result.response);
-    CHECK(store_declare_scope(driver->store, "orders", second, &until));
-    CHECK(!store_declare_scope(driver->store, "orders", first, &until));
+    CHECK(store_declare_scope(driver->store, "orders", second, 5000, &until) == STORE_DECLARED_SAME);
+    CHECK(store_declare_scope(driver->store, "orders", first, 5000, &until) == STORE_DECLARED_CHANGED);
     CHECK(until >= expires && until <= expires + 180000);
-    CHECK(store_declare_scope(driver->store, "", first, &until));
+    CHECK(store_declare_scope(driver->store, "", first, 5000, &until) == STORE_DECLARED_SAME);
 }
 
 static void closing_sends_those_who_wait_away(struct fixture *fixture);
