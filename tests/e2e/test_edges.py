@@ -3,7 +3,7 @@ import signal
 import threading
 import time
 
-from lib.case import Reply, test
+from lib.case import Raw, Reply, request_bytes, test
 from lib.certs import Authority, client_context
 
 
@@ -83,3 +83,63 @@ def drain_with_tls_requests(t):
     t.ordinary = False
     serve_tls(t)
     signal_and_requests_together(t)
+
+
+@test("memory that one worker gave back serves the other: no 503 on an idle proxy", "asan")
+def memory_is_not_stranded(t):
+    t.einmal(workers=2, limits={"buffer_memory": "1MiB"})
+    clients = [t.client(), t.client()]
+    for round_number in range(4):
+        for number, client in enumerate(clients):
+            key = "k%d-%d" % (round_number, number)
+            t.fresh(client.ask(key=key, body=b"x" * 600000))
+            time.sleep(0.1)  # what was taken is given back right after the answer went out
+            t.effects(1, key=key)
+
+
+@test("an unknown ending whose answer was too large to keep is reported as unknown", "asan")
+def unknown_not_kept(t):
+    t.einmal(route={"max_response_body": "10KiB"})
+    t.api.on(Reply(500, [], b"y" * 20000), key="k", times=1)
+    t.status(t.ask(key="k"), 500)
+    body = t.problem(t.ask(key="k"), 409, "outcome-unknown", action=True)
+    t.equal(body["state"], "unknown", "state")
+    t.effects(1, key="k")
+
+
+@test("an answer that is malformed in its first packet is a 502, not a reset without a byte", "asan")
+def malformed_at_once(t):
+    t.einmal()
+    t.api.on(Raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX"), path="/free", times=1)
+    t.problem(t.ask("GET", target="/free"), 502, "upstream-invalid")
+
+
+@test("a cut answer leaves the answers before it on the connection alone", "asan")
+def cut_after_an_answer(t):
+    t.einmal()
+    big = b"b" * 1500000
+    t.api.on(Reply(201, [], big), key="big", times=1)
+    t.api.on(Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", end="close"), path="/cut", times=1)
+    client = t.client(receive_buffer=8192)
+    client.send(request_bytes(key="big") + request_bytes("GET", "/cut"))
+    time.sleep(0.5)
+    t.equal(client.read().body, big, "the first answer is whole")
+    t.effects(1, key="big")
+
+
+@test("the API's own marker is removed also where no route applies", "asan")
+def marker_without_route(t):
+    t.einmal()
+    t.api.on(Reply(200, [("Idempotent-Replayed", "true")], b"x"), path="/free", times=1)
+    answer = t.status(t.ask("GET", target="/free"), 200)
+    t.equal(answer.all("Idempotent-Replayed"), [], "the API's marker")
+
+
+@test("routes that share a scope name differ in their rules: no warning at a reload that changes nothing", "asan")
+def shared_scope_name(t):
+    t.einmal(routes=[{"name": "a", "scope_name": "s", "match": {"path": "/orders"}, "upstream": "api"},
+                     {"name": "b", "scope_name": "s", "match": {"path": "/other"}, "upstream": "api", "fingerprint": "none"}])
+    t.fresh(t.ask(key="k"))
+    t.proxy.signal(signal.SIGHUP)
+    t.wait_until(lambda: "configuration reloaded" in t.proxy.stderr(), 5, "reloaded")
+    t.check("not recognised" not in t.proxy.stderr(), "no warning", t.proxy.stderr())
