@@ -71,7 +71,7 @@ struct exchange {
     struct cors cors;
     struct buffer body; /* keyed: the whole of it */
     struct key_identity identity;
-    bool keyed, has_identity, continue_sent, half_closed, body_complete, reading_body, client_paused, upstream_paused;
+    bool keyed, has_identity, continue_sent, half_closed, body_complete, client_paused, upstream_paused;
     char request_id[129];
     char peer[64];
     bool client_tls;
@@ -91,7 +91,7 @@ struct exchange {
     void *response_memory;
     struct http_field *response_fields; /* selected end-to-end fields */
     size_t response_field_count;
-    bool response_seen, response_too_large, answered_504;
+    bool response_seen, response_too_large;
     bool tunnel, api_half_closed; /* it has answered 101; and then said FIN */
     int64_t outcome_due_ms;
 

@@ -3,8 +3,8 @@
  *
  * Two laws, kept for ever by tests/unit/test_flow.c:
  *   1. nothing enters FORWARDING but by GRANTED, or by GRANTED_UNKNOWN under `on_unknown: retry`;
- *   2. nothing leaves FORWARDING but into STREAMING or SETTLING, nothing leaves STREAMING but into SETTLING: a 504 or a
- * leaving client detaches the client and changes no state.
+ *   2. nothing leaves FORWARDING but into STREAMING or SETTLING, nothing leaves STREAMING but into SETTLING:
+ *      a 504 or a leaving client detaches the client and changes no state.
  *
  * PASSING is the unprotected life (no key, or `on_store_error: pass`): it never becomes a protected one.
  */

@@ -34,7 +34,6 @@ struct worker_conf {
     struct tls *tls; /* of its upstreams */
     uint32_t refs;   /* exchanges, and 1 for being the present one */
     struct client_settings client_settings;
-    struct worker_conf *next; /* those that clients may still point into */
 };
 
 struct worker_shared { /* what all workers have in common; the server owns it */

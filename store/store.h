@@ -7,10 +7,10 @@
  *
  * Order of a worker's life with it:
  *
- *     handle = store_handle_open(store)           one per worker thread; its fd goes into the worker's event loop
- *     store_look_up(handle, op)                   settles replays and mismatches from a snapshot, on the worker's
- * thread store_submit(handle, op)                    everything else: the writer decides store_handle_deliver(handle)
- * when the fd is readable: runs op->notice() and op->done() here
+ *     handle = store_handle_open(store)  one per worker thread; its fd goes into the worker's event loop
+ *     store_look_up(handle, op)          settles replays from a snapshot, on the worker's thread
+ *     store_submit(handle, op)           everything else: the writer decides
+ *     store_handle_deliver(handle)       when the fd is readable: runs op->notice() and op->done() here
  *
  * OWNERSHIP. A store_op is embedded in the exchange that asks. It belongs to the store from store_submit() until its
  * done() runs on the asker's thread (out of store_handle_deliver); between the two the asker touches nothing of it but
