@@ -259,3 +259,61 @@ enum store_declared {
  * timeout_ms. */
 enum store_declared store_declare_scope(struct store *store, const char *scope_name,
                                         const uint8_t digest[STORE_HASH_LEN], int64_t timeout_ms, int64_t *until_ms);
+
+/* ---- for people (blocking; never on a worker's loop) ------------------------------------------- */
+
+/* One action as it is recorded now. What it points to is its own until store_action_clear(). */
+struct store_action {
+    struct store_id id;
+    uint64_t number; /* grows with each first reservation, never given twice: the order of a listing, and its cursor */
+    char *route, *scope_name;
+    char *task; /* NULL: none */
+    char *key;  /* text of a sent key; NULL for a derived one */
+    enum store_key_source key_source;
+    enum store_state state;
+    enum store_reason reason; /* why it is unknown; of a completed one STORE_REASON_NONE */
+    uint16_t status;          /* of the recorded or last response, 0 if none was seen */
+    uint32_t executions;
+    int64_t created_ms, since_ms, expires_ms; /* store time; expires_ms STORE_FOREVER: never, also while in progress */
+    bool not_kept;                            /* there was a response, too large to record */
+    char *decision;                           /* what a person decided and when; NULL: nobody did */
+    struct store_bytes *response;             /* store_get() only; NULL: none is recorded */
+};
+void store_action_clear(struct store_action *action); /* of a zeroed one too */
+
+enum store_read {
+    STORE_READ_DONE,
+    STORE_READ_ABSENT, /* store_get: no such record, or it has expired */
+    STORE_READ_FAILED, /* the engine cannot be read now; asking again is safe */
+};
+
+/* Which actions. NULL and 0 leave a field open; what is set must hold together. */
+struct store_query {
+    enum store_state state;         /* 0: any */
+    const char *route, *task, *key; /* exact; `key` is the text of a sent key */
+    uint64_t after;                 /* cursor of the page before; 0: from the oldest */
+    size_t limit;                   /* at most so many actions, 1 … STORE_PAGE_MAX */
+};
+#define STORE_PAGE_MAX 1000
+
+struct store_page {
+    struct store_action *actions; /* by number */
+    size_t count;
+    uint64_t next; /* cursor of the next page; 0: that was all. A page may be short, even empty, and yet have a next:
+                      a call looks at a bounded number of records */
+};
+
+/* A page of the records that are there now. Paging stays right while records change: each action that is there from
+ * the first page to the last and fits the query all the while is seen exactly once. Expired records are left out.
+ * Threads: any; calls do not hold up the writer. */
+enum store_read store_scan(struct store *store, const struct store_query *query, struct store_page *out);
+void store_page_clear(struct store_page *page);
+
+/* One action, its response included. */
+enum store_read store_get(struct store *store, const struct store_id *id, struct store_action *out);
+
+/* Writes a consistent copy of the store to `fd` (an open, empty file): a directory with this file as data.mdb is a
+ * store. Every outcome that was acknowledged before the call is in it. False, with a message in `error`, if it could
+ * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. The
+ * memory engine has no backup. Restoring forgets newer keys: they would execute again. */
+bool store_backup(struct store *store, int fd, char *error, size_t error_size);
