@@ -10,6 +10,7 @@
  */
 #include "proxy/server.h"
 #include "proxy/machine.h"
+#include "proxy/metrics.h"
 #include "proxy/worker.h"
 
 #include <assert.h>
@@ -36,6 +37,8 @@ struct server {
     uint32_t next_worker;
     struct event_base *base;
     struct event *terminate, *interrupt, *hangup, *drain_timer;
+    struct metrics_state state;     /* what metrics tell of this process */
+    struct metrics_sources metrics; /* for whoever writes them, as long as the workers are there */
     bool draining, limit_passed;
     int64_t limit_ms, give_up_ms;
     int code;
@@ -228,6 +231,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     if (server->draining)
         return;
     if (!load_again(server, &conf, &tls)) {
+        metrics_reloaded(&server->state, false);
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
         return;
     }
@@ -242,6 +246,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     server->conf = conf;
     server->tls = tls;
     set_secured(server);
+    metrics_reloaded(&server->state, true);
     log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
 }
 
@@ -286,6 +291,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
         _exit(1);
     }
     server->draining = true;
+    atomic_store(&server->state.draining, true);
     server->limit_ms = monotonic_ms() + server->conf->timeouts.drain;
     log_line(server->shared.log, LOG_LEVEL_INFO, "signal %d: draining, at most %lld ms", (int)number,
              (long long)server->conf->timeouts.drain);
@@ -327,6 +333,21 @@ static void start_workers(struct server *server)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static void set_sources(struct server *server)
+{
+    const struct counters **counters = NEW_ARRAY(const struct counters *, server->worker_count);
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        counters[i] = server->workers[i]->counters;
+    server->metrics = (struct metrics_sources){
+        .workers = counters,
+        .worker_count = server->worker_count,
+        .store = server->shared.store,
+        .log = server->shared.log,
+        .state = &server->state,
+        .version = EINMAL_VERSION,
+    };
+}
+
 static void end_workers(struct server *server)
 {
     for (uint32_t i = 0; i < server->worker_count; i++)
@@ -334,6 +355,7 @@ static void end_workers(struct server *server)
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_free(server->workers[i]);
     free(server->workers);
+    free((void *)server->metrics.workers);
 }
 
 static void quit_at_once(int number)
@@ -406,6 +428,7 @@ static bool start(struct server *server)
     watch_signals(server);
     server->worker_count = 0;
     start_workers(server);
+    set_sources(server);
     return true;
 }
 
@@ -413,6 +436,7 @@ int server_run(const struct server_options *options)
 {
     struct server server = {.options = options};
     prepare_signals();
+    metrics_started(&server.state);
     tls_make_ticket_keys(&server.ticket_keys);
     if (!load(&server, stderr, &server.conf, &server.tls))
         return 2;

@@ -73,6 +73,7 @@ struct upstream_pool {
     struct http_limits limits;
     struct upstream_connection *idle;
     size_t idle_count, connections, calls;
+    uint64_t opened; /* connections, so far */
     struct event bury;
     struct upstream_connection *dead_connections;
     struct upstream_call *dead_calls, *spare_calls; /* spare: a request on a kept connection allocates nothing here */

@@ -240,12 +240,14 @@ struct store_status {
     bool failing;             /* commits or look-ups fail now */
     int64_t failing_since_ms; /* store time; 0 if not failing */
     bool full;                /* new keys are refused */
+    int64_t now_ms;           /* store time of this look */
     uint64_t used_bytes, max_bytes;
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;
     int64_t oldest_unknown_ms; /* when it became unknown; 0: none */
     uint64_t commits, commit_ops;
-    uint64_t commit_ns_buckets[24];  /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
+    uint64_t commit_ns_buckets[24]; /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
+    uint64_t commit_ns_sum;
     uint64_t group_size_buckets[12]; /* powers of two, from 1 */
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */

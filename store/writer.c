@@ -282,6 +282,7 @@ static void count_commit(struct store *store, int64_t nanoseconds, unsigned ops)
     status->commits++;
     status->commit_ops += ops;
     status->commit_ns_buckets[bucket]++;
+    status->commit_ns_sum += (uint64_t)nanoseconds;
     if (ops)
         status->group_size_buckets[power_of_two(ops, sizeof status->group_size_buckets /
                                                          sizeof *status->group_size_buckets)]++;
