@@ -317,6 +317,18 @@ static void take_failure(struct exchange *exchange, const struct store_result *r
             "The store is full: no new key can be taken until older ones expire. Try again later.";
 }
 
+/* How the attempt ended that this one waited for, where that left no response. */
+static void take_ending(struct exchange *exchange, enum store_reason reason)
+{
+    if (reason != STORE_REASON_WITHDRAWN) {
+        exchange_problem(exchange, problem_of_reason(reason), OUTCOME_WAITED);
+        return;
+    }
+    exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
+    exchange->problem.detail = "The attempt that this one waited for was given up before anything was sent. Repeat the "
+                               "request with the same key: it will be executed.";
+}
+
 /* Turns an answer that is no grant into what the client gets. */
 static enum flow_event decide(struct exchange *exchange)
 {
@@ -327,7 +339,7 @@ static enum flow_event decide(struct exchange *exchange)
         take_replay(exchange, result);
         break;
     case STORE_ENDED:
-        exchange_problem(exchange, problem_of_reason(result->reason), OUTCOME_WAITED);
+        take_ending(exchange, result->reason);
         break;
     case STORE_BUSY:
         exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);

@@ -73,7 +73,8 @@ enum store_reason {
     STORE_REASON_DRAIN,           /* einmal was told to end before the API answered */
     STORE_REASON_LOST,            /* no living exchange holds its token */
     STORE_REASON_UNSENT,          /* not one byte was sent (only in answers) */
-    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted (only in answers) */
+    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted, and none of those who waited may execute:
+                                     nothing was sent (only in answers) */
     STORE_REASON_PROBED,          /* asked the API, which did not know (only in ops and answers) */
 };
 

@@ -375,8 +375,7 @@ static struct store_result told(const struct task *task)
     case STORE_RELEASE:
     case STORE_RESTORE:
         result.answer = op->reason == STORE_REASON_STATUS ? STORE_REPLAY : STORE_ENDED;
-        /* Withdrawn with nobody left who may execute: nothing was sent, and that is what they are told. */
-        result.reason = op->reason == STORE_REASON_WITHDRAWN ? STORE_REASON_UNSENT : op->reason;
+        result.reason = op->reason;
         if (op->reason == STORE_REASON_STATUS)
             return result;
         result.not_kept = false;
