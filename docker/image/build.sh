@@ -59,7 +59,7 @@ while [ -n "$todo" ]; do
 done
 loader=$(readelf -l "$root/usr/bin/einmal" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
 mkdir -p "$root$(dirname "$loader")"
-ln -sf "/usr/lib/$triplet/$(basename "$loader")" "$root$loader"
+ln -sf "../usr/lib/$triplet/$(basename "$loader")" "$root$loader"
 [ -e "$root/usr/lib/$triplet/$(basename "$loader")" ] || cp -L "$(find_library "$(basename "$loader")")" "$root/usr/lib/$triplet/"
 
 # ---- names, certificates, the store's folder
