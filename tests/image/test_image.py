@@ -308,7 +308,7 @@ def sidecar(pen):
 def kube_play(pen):
     path = os.path.join(pen.work, "pod.yaml")
     with open(os.path.join(HERE, "pod.yaml"), encoding="utf-8") as file, open(path, "w", encoding="utf-8") as out:
-        out.write(file.read().replace("HOST_PORT", str(PORT)))
+        out.write(file.read().replace("18380", str(PORT)))
     podman("kube", "play", "--no-hosts", path)
     try:
         wait(PORT, "/effects")
