@@ -231,13 +231,15 @@ static void set_failing(struct store *store, bool failing)
                       : "the store can write again");
 }
 
-/* Every look-up is kept out meanwhile; those that come find the lock taken and are sent on to us. */
+/* Every look-up is kept out meanwhile; those that come find the lock taken and are sent on to us. People wait. */
 static enum engine_error reopen(struct store *store)
 {
     pthread_mutex_lock(&store->handles_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_lock(&handle->look_up_lock);
+    pthread_mutex_lock(&store->people_lock);
     enum engine_error error = store->engine->operations->reopen(store->engine);
+    pthread_mutex_unlock(&store->people_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_unlock(&handle->look_up_lock);
     pthread_mutex_unlock(&store->handles_lock);
@@ -282,6 +284,7 @@ static void count_commit(struct store *store, int64_t nanoseconds, unsigned ops)
     status->commits++;
     status->commit_ops += ops;
     status->commit_ns_buckets[bucket]++;
+    status->commit_ns_sum += (uint64_t)nanoseconds;
     if (ops)
         status->group_size_buckets[power_of_two(ops, sizeof status->group_size_buckets /
                                                          sizeof *status->group_size_buckets)]++;
