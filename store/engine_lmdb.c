@@ -31,10 +31,11 @@
 #define SMALL_MAP      16384
 
 static const char *const tree_names[TREE_COUNT] = {
-    [TREE_INDEX] = "index",       [TREE_RESERVATIONS] = "reservations",
-    [TREE_OUTCOMES] = "outcomes", [TREE_PIECES] = "pieces",
-    [TREE_OPEN] = "open",         [TREE_UNKNOWN] = "unknown",
-    [TREE_EXPIRY] = "expiry",     [TREE_SCOPES] = "scopes",
+    [TREE_INDEX] = "index",         [TREE_RESERVATIONS] = "reservations",
+    [TREE_OUTCOMES] = "outcomes",   [TREE_PIECES] = "pieces",
+    [TREE_OPEN] = "open",           [TREE_UNKNOWN] = "unknown",
+    [TREE_UNSETTLED] = "unsettled", [TREE_TASKS] = "tasks",
+    [TREE_EXPIRY] = "expiry",       [TREE_SCOPES] = "scopes",
     [TREE_META] = "meta",
 };
 
@@ -87,6 +88,7 @@ static void measure_room(struct lmdb *lmdb)
     MDB_envinfo info;
     mdb_env_info(lmdb->env, &info);
     uint64_t file_pages = info.me_last_pgno + 1, mark = high_water_mark(lmdb);
+    lmdb_backup_watch(lmdb->backup, file_pages, mark + (lmdb->max_pages - mark) / 2);
     if (file_pages < mark - mark / 8) {
         lmdb->used_pages = file_pages;
         lmdb->until_count = 0;
@@ -352,9 +354,8 @@ static void close_environment(struct lmdb *lmdb)
     lmdb->env = NULL;
 }
 
-static enum engine_error reopen(struct engine *engine)
+static enum engine_error reopen_environment(struct lmdb *lmdb)
 {
-    struct lmdb *lmdb = lmdb_of(engine);
     enum content content;
     close_environment(lmdb);
     if (open_environment(lmdb) != 0)
@@ -363,6 +364,15 @@ static enum engine_error reopen(struct engine *engine)
         return ENGINE_OK;
     close_environment(lmdb);
     return ENGINE_IO;
+}
+
+static enum engine_error reopen(struct engine *engine)
+{
+    struct lmdb *lmdb = lmdb_of(engine);
+    lmdb_backup_hold(lmdb->backup);
+    enum engine_error error = reopen_environment(lmdb);
+    lmdb_backup_let(lmdb->backup);
+    return error;
 }
 
 /* A new store must survive power loss as a whole, its directory entries too, before anything in it counts. */
@@ -449,6 +459,7 @@ static void close_engine(struct engine *engine)
     if (lmdb->env)
         mdb_env_sync(lmdb->env, 1);
     close_environment(lmdb);
+    lmdb_backup_free(lmdb->backup);
     free(lmdb->path);
     free(lmdb);
 }
@@ -463,6 +474,7 @@ static struct engine *open_engine(const struct engine_config *config, char *erro
     lmdb->config.max_size -= config->max_size % (uint64_t)sysconf(_SC_PAGESIZE);
     lmdb->path = store_must_allocate(strdup(config->path));
     lmdb->config.path = lmdb->path;
+    lmdb->backup = lmdb_backup_new();
     lmdb->engine = (struct engine){.operations = &engine_lmdb, .next_seq = 1, .next_token = 1, .has_room = true};
     bool accepted = accept_file(lmdb, error, error_size);
     if (accepted && (rc = open_environment(lmdb)) == 0 && !is_whole(lmdb)) {
@@ -478,6 +490,7 @@ static struct engine *open_engine(const struct engine_config *config, char *erro
     if (accepted && accept_content(lmdb, content, version, error, error_size))
         return &lmdb->engine;
     close_environment(lmdb);
+    lmdb_backup_free(lmdb->backup);
     free(lmdb->path);
     free(lmdb);
     return NULL;
@@ -502,10 +515,15 @@ const struct engine_operations engine_lmdb = {
     .response = lmdb_response,
     .sweep = lmdb_sweep,
     .first_open = lmdb_first_open,
+    .scope_name = lmdb_scope_name,
     .get_scope = lmdb_get_scope,
     .put_scope = lmdb_put_scope,
     .is_due = lmdb_is_due,
     .status = status,
     .maintain = maintain,
     .peek = lmdb_peek,
+    .walk = lmdb_walk,
+    .show = lmdb_show,
+    .backup = lmdb_backup,
+    .stop_backup = lmdb_stop_backup,
 };

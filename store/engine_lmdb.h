@@ -10,12 +10,14 @@
  *     pieces        seq8 number4                       at most PIECE_LEN bytes of a larger response
  *     open          seq8                               record_write_opening, while in progress
  *     unknown       since8 seq8                        nothing: for the count and the oldest
+ *     unsettled     seq8                               nothing: the same records in the order of a listing
+ *     tasks         hash8 seq8                         nothing: the records of one task, if they have any
  *     expiry        expires8 seq8                      nothing: the oldest end is swept
  *     scopes        1 name                             record_write_scope
  *     meta          "format", "counters"
  *
- * Sequence numbers are given at RESERVE and never again, so what grows with the traffic is appended. `unknown` and
- * `expiry` hold a record only while it is not in progress: sweeping cannot meet one that is.
+ * Sequence numbers are given at RESERVE and never again, so what grows with the traffic is appended. `unknown`,
+ * `unsettled` and `expiry` hold a record only while it is not in progress: sweeping cannot meet one that is.
  */
 #pragma once
 
@@ -32,11 +34,15 @@ enum tree {
     TREE_PIECES,
     TREE_OPEN,
     TREE_UNKNOWN,
+    TREE_UNSETTLED,
+    TREE_TASKS,
     TREE_EXPIRY,
     TREE_SCOPES,
     TREE_META,
     TREE_COUNT
 };
+
+struct lmdb_backup;
 
 struct lmdb {
     struct engine engine; /* first */
@@ -51,6 +57,7 @@ struct lmdb {
     int64_t oldest_unknown_ms;
     uint64_t used_pages, max_pages;
     unsigned until_count; /* transactions until the free pages are counted again */
+    struct lmdb_backup *backup;
 };
 
 static inline struct lmdb *lmdb_of(struct engine *engine)
@@ -87,8 +94,33 @@ enum engine_error lmdb_erase(struct engine *engine, const struct record *record)
 enum engine_error lmdb_response(struct engine *engine, const struct record *record, struct store_bytes **out);
 enum engine_error lmdb_sweep(struct engine *engine, int64_t now_ms, unsigned limit, unsigned *swept);
 enum engine_error lmdb_first_open(struct engine *engine, struct record *out, bool *found, char *scope_name);
+enum engine_error lmdb_scope_name(struct engine *engine, const struct record *record, char *scope_name);
 enum engine_error lmdb_get_scope(struct engine *engine, const char *name, struct record_scope *out, bool *found);
 enum engine_error lmdb_put_scope(struct engine *engine, const char *name, const struct record_scope *scope);
 bool lmdb_is_due(struct engine *engine, int64_t now_ms);
 enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, const uint8_t *fingerprint,
                             struct record *out, bool *found, struct store_bytes **response);
+/* A record by its number, and its response: texts are valid until the transaction's next write, or its end. */
+enum engine_error lmdb_load(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, struct record *out);
+enum engine_error lmdb_load_response(struct lmdb *lmdb, MDB_txn *txn, const struct record *record,
+                                     struct store_bytes **out);
+
+/* engine_lmdb_scan.c: what people see. The first two keep the tree of tasks; they return LMDB's own error. */
+int lmdb_put_task(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
+int lmdb_drop_task(struct lmdb *lmdb, uint64_t seq); /* before its reservation is dropped */
+enum engine_error lmdb_walk(struct engine *engine, struct engine_walk *walk);
+enum engine_error lmdb_show(struct engine *engine, const struct store_id *id,
+                            void (*visit)(void *arg, const struct record *record, struct store_bytes *response),
+                            void *arg, bool *found);
+
+/* engine_lmdb_backup.c */
+struct lmdb_backup *lmdb_backup_new(void);
+void lmdb_backup_free(struct lmdb_backup *backup);
+bool lmdb_backup(struct engine *engine, int fd, char *error, size_t error_size);
+void lmdb_stop_backup(struct engine *engine);
+/* By the writer, around closing the environment: what is being copied is given up, and nothing begins. */
+void lmdb_backup_hold(struct lmdb_backup *backup);
+void lmdb_backup_let(struct lmdb_backup *backup);
+/* By the writer, before each transaction: a copy that makes the file grow too far is given up. `limit`: how many pages
+ * it may have. */
+void lmdb_backup_watch(struct lmdb_backup *backup, uint64_t file_pages, uint64_t limit);

@@ -217,8 +217,8 @@ static enum engine_error load_pieces(struct lmdb *lmdb, MDB_txn *txn, uint64_t s
     return ENGINE_OK;
 }
 
-static enum engine_error load_response(struct lmdb *lmdb, MDB_txn *txn, const struct record *record,
-                                       struct store_bytes **out)
+enum engine_error lmdb_load_response(struct lmdb *lmdb, MDB_txn *txn, const struct record *record,
+                                     struct store_bytes **out)
 {
     assert(record->has_outcome && record->outcome.has_response);
     struct record fresh = {.seq = record->seq};
@@ -237,9 +237,14 @@ static enum engine_error load_response(struct lmdb *lmdb, MDB_txn *txn, const st
     return error;
 }
 
+enum engine_error lmdb_load(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, struct record *out)
+{
+    return load(lmdb, txn, seq, out);
+}
+
 enum engine_error lmdb_response(struct engine *engine, const struct record *record, struct store_bytes **out)
 {
-    return load_response(lmdb_of(engine), lmdb_of(engine)->txn, record, out);
+    return lmdb_load_response(lmdb_of(engine), lmdb_of(engine)->txn, record, out);
 }
 
 enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, const uint8_t *fingerprint,
@@ -254,7 +259,7 @@ enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, co
     enum engine_error error = find(lmdb, txn, id, out, found);
     if (error == ENGINE_OK && *found && !out->open && out->outcome.has_response &&
         memcmp(out->reservation.fingerprint, fingerprint, STORE_HASH_LEN) == 0)
-        error = load_response(lmdb, txn, out, response);
+        error = lmdb_load_response(lmdb, txn, out, response);
     mdb_txn_abort(txn);
     return error;
 }
@@ -273,6 +278,7 @@ static int put_traces(struct lmdb *lmdb, uint64_t seq, const struct record_outco
     if (rc == 0 && outcome->state == STORE_UNKNOWN) {
         write_time_key(key, outcome->since_ms, seq);
         rc = append(lmdb, TREE_UNKNOWN, key, sizeof key, "", 0);
+        rc = rc ? rc : put(lmdb, TREE_UNSETTLED, key + 8, 8, "", 0);
     }
     if (rc == 0 && outcome->state == STORE_COMPLETED)
         lmdb->completed++;
@@ -287,6 +293,7 @@ static int drop_traces(struct lmdb *lmdb, uint64_t seq, const struct record_outc
     if (rc == 0 && outcome->state == STORE_UNKNOWN) {
         write_time_key(key, outcome->since_ms, seq);
         rc = drop(lmdb, TREE_UNKNOWN, key, sizeof key);
+        rc = rc ? rc : drop(lmdb, TREE_UNSETTLED, key + 8, 8);
     }
     if (rc == 0 && outcome->state == STORE_COMPLETED)
         lmdb->completed--;
@@ -377,6 +384,8 @@ enum engine_error lmdb_insert(struct engine *engine, const struct record_reserva
         rc = put_opening(lmdb, seq, opening);
     if (rc == 0)
         rc = put_index(lmdb, seq, reservation);
+    if (rc == 0)
+        rc = lmdb_put_task(lmdb, seq, reservation);
     return lmdb_error(rc);
 }
 
@@ -454,6 +463,8 @@ enum engine_error lmdb_erase(struct engine *engine, const struct record *record)
     struct lmdb *lmdb = lmdb_of(engine);
     struct seq_key key = seq_key(record->seq);
     int rc = record->open ? drop_opening(lmdb, record->seq) : drop_traces(lmdb, record->seq, &record->outcome);
+    if (rc == 0)
+        rc = lmdb_drop_task(lmdb, record->seq);
     if (rc == 0)
         rc = drop_index(lmdb, record->seq, &record->reservation);
     if (rc == 0 && record->has_outcome)

@@ -245,9 +245,12 @@ struct store_status {
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;
     int64_t oldest_unknown_ms; /* when it became unknown; 0: none */
+    /* Since the store was opened. Commits without an op (sweeping alone) are in no group. */
     uint64_t commits, commit_ops;
-    uint64_t commit_ns_buckets[24];  /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
-    uint64_t group_size_buckets[12]; /* powers of two, from 1 */
+    uint64_t commit_ns_sum;
+    uint64_t commit_ns_buckets[24]; /* bucket i: commits shorter than 64 µs << i, and not in one before; the last takes
+                                       all that remain. Their sum is `commits` */
+    uint64_t group_size_buckets[12]; /* bucket i: groups of 1 << i up to (2 << i) - 1 ops; the ops' sum is commit_ops */
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */
 
@@ -315,6 +318,11 @@ enum store_read store_get(struct store *store, const struct store_id *id, struct
 
 /* Writes a consistent copy of the store to `fd` (an open, empty file): a directory with this file as data.mdb is a
  * store. Every outcome that was acknowledged before the call is in it. False, with a message in `error`, if it could
- * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. The
- * memory engine has no backup. Restoring forgets newer keys: they would execute again. */
+ * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. One at
+ * a time. It is given up when the store must be reopened, or when what is written meanwhile nearly fills it: a copy
+ * never costs an outcome its room. The copy is not synced. The memory engine has no backup. Restoring forgets newer
+ * keys: they would execute again. */
 bool store_backup(struct store *store, int fd, char *error, size_t error_size);
+/* From any thread: a backup that runs fails soon. For the end of the process; store_close() must find none of the calls
+ * for people running. */
+void store_backup_stop(struct store *store);
