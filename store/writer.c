@@ -458,6 +458,16 @@ static void run_group(struct store *store)
 
 /* ---- the rest of a turn ----------------------------------------------------------------------- */
 
+/* A commit of nothing. Does the disk take it again? And what the last one freed can be used after it. */
+static void try_commit(struct store *store)
+{
+    bool ambiguous;
+    if (writer_begin(store) != ENGINE_OK)
+        return;
+    store->writer.wrote = true;
+    end_transaction(store, ENGINE_OK, 0, &ambiguous);
+}
+
 /* A transaction of its own for sweeping; if there is no room for so much, for less of it the next time. */
 static void sweep_alone(struct store *store)
 {
@@ -473,18 +483,10 @@ static void sweep_alone(struct store *store)
     } else {
         writer->sweep_more = error == ENGINE_FULL && writer->sweep_limit > 1;
         writer->sweep_limit = writer->sweep_limit > 1 ? writer->sweep_limit / 2 : 1;
+        if (error == ENGINE_FULL)
+            try_commit(store);
     }
     update_status(store);
-}
-
-/* A commit of nothing: does the disk take it again? */
-static void try_commit(struct store *store)
-{
-    bool ambiguous;
-    if (writer_begin(store) != ENGINE_OK)
-        return;
-    store->writer.wrote = true;
-    end_transaction(store, ENGINE_OK, 0, &ambiguous);
 }
 
 static void retry(struct store *store)
