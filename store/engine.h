@@ -27,6 +27,7 @@ struct engine_config {
     int directory; /* open descriptor of path, already locked */
     uint64_t max_size;
     bool create, strict;
+    uint32_t recent_max; /* ids kept in memory before they are merged into an index; 0: the engine's own measure */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
 };

@@ -1,10 +1,10 @@
 /*
- * engine_lmdb.h - what the two halves of the LMDB engine share. Private to engine_lmdb*.c, which include lmdb.h first.
+ * engine_lmdb.h - what the parts of the LMDB engine share. Private to engine_lmdb*.c, which include lmdb.h first.
  *
  * The trees (keys sort as bytes, numbers are big-endian):
  *
- *     index         prefix16 0 identity16              seq8          the only two that are written at a random place;
- *                   prefix16 1 content16 seq8          nothing       neighbours, so that one leaf takes both
+ *     index         prefix8 0 identity7 seq8           nothing: the only two that are written at a random place, later
+ *                   prefix8 1 content7 seq8            and in order (recent.h); neighbours, so that one leaf takes both
  *     reservations  seq8                               record_write_reservation
  *     outcomes      seq8                               record_write_outcome, a small response included
  *     pieces        seq8 number4                       at most PIECE_LEN bytes of a larger response
@@ -16,12 +16,16 @@
  *     scopes        1 name                             record_write_scope
  *     meta          "format", "counters"
  *
+ * prefix, identity, content: the first bytes of the id's two halves and of the content hash. A reservation from
+ * counters.merged_seq on may be missing in the index; its id is then in memory.
+ *
  * Sequence numbers are given at RESERVE and never again, so what grows with the traffic is appended. `unknown`,
  * `unsettled` and `expiry` hold a record only while it is not in progress: sweeping cannot meet one that is.
  */
 #pragma once
 
 #include "store/engine.h"
+#include "store/recent.h"
 
 #define PIECE_LEN                                                                                       \
     4080 /* exactly one overflow page: larger values need contiguous free pages, which are slow to find \
@@ -58,6 +62,11 @@ struct lmdb {
     uint64_t used_pages, max_pages;
     unsigned until_count; /* transactions until the free pages are counted again */
     struct lmdb_backup *backup;
+    struct recent *recent;
+    uint64_t merged_seq;    /* as committed */
+    unsigned merge_pause;   /* transactions without merging */
+    uint64_t lonely_prefix; /* if `lonely`: the index has nothing of this prefix, as of this transaction */
+    bool lonely;
 };
 
 static inline struct lmdb *lmdb_of(struct engine *engine)
@@ -79,10 +88,23 @@ static inline enum engine_error lmdb_error(int rc)
     }
 }
 
-/* engine_lmdb_record.c: the steps */
+/* engine_lmdb_index.c: from an id to its record */
 enum engine_error lmdb_find(struct engine *engine, const struct store_id *id, struct record *out, bool *found);
 enum engine_error lmdb_find_other(struct engine *engine, const struct store_id *id, const uint8_t *content,
                                   int64_t now_ms, bool *found);
+/* On any thread. Opens *txn, a snapshot that the caller aborts; NULL if that failed. */
+enum engine_error lmdb_find_snapshot(struct lmdb *lmdb, const struct store_id *id, MDB_txn **txn, struct record *out,
+                                     bool *found);
+/* False: the memory of recent ids is full. */
+bool lmdb_index_add(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
+/* These three return LMDB's own error. */
+int lmdb_index_drop(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
+/* The slice that is due, at the end of a transaction. */
+int lmdb_index_merge(struct lmdb *lmdb);
+/* Fills the memory from what is not merged. No look-up may run. */
+int lmdb_index_replay(struct lmdb *lmdb);
+
+/* engine_lmdb_record.c: the steps */
 enum engine_error lmdb_insert(struct engine *engine, const struct record_reservation *reservation,
                               const struct record_opening *opening);
 enum engine_error lmdb_reopen_record(struct engine *engine, const struct record *record,

@@ -176,6 +176,7 @@ static bool open_engine(struct store *store, char *error, size_t error_size)
                                    .max_size = config->max_size,
                                    .create = config->create,
                                    .strict = config->strict,
+                                   .recent_max = config->recent_max,
                                    .log = config->log,
                                    .log_arg = config->log_arg};
     store->engine = operations->open(&engine, error, error_size);

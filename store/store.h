@@ -205,6 +205,8 @@ struct store_config {
     int64_t lock_wait_ms; /* how long to wait for another instance to let go of the directory */
     bool strict;          /* durability: each commit survives power loss before it counts */
     uint32_t waiters_per_action, waiters;
+    uint32_t
+        recent_max; /* for tests: ids kept in memory before they are merged into the index; 0: as many as is good */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
     const char *crash_at; /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */

@@ -461,7 +461,7 @@ static void run_group(struct store *store)
 
 /* ---- the rest of a turn ----------------------------------------------------------------------- */
 
-/* A commit of nothing. */
+/* A commit of nothing. Does the disk take it again? And what the last one freed can be used after it. */
 static void try_commit(struct store *store)
 {
     bool ambiguous;
