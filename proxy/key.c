@@ -14,6 +14,7 @@
  */
 #include "proxy/key_internal.h"
 
+#include "proxy/ascii.h"
 #include "proxy/json.h"
 
 #include <assert.h>
@@ -373,10 +374,7 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
 
 void key_id_hex(const uint8_t id[32], char out[65])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < 32; i++) {
-        out[2 * i] = digits[id[i] >> 4];
-        out[2 * i + 1] = digits[id[i] & 15];
-    }
+    for (int i = 0; i < 32; i += 4)
+        ascii_hex(out + 2 * i, id + i);
     out[64] = '\0';
 }

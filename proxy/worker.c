@@ -8,6 +8,7 @@
  * Invariant at the end: no connection, no exchange, no upstream call is left, and the asserts say so.
  */
 #include "proxy/worker.h"
+#include "proxy/ascii.h"
 #include "proxy/exchange.h"
 
 #include <assert.h>
@@ -64,10 +65,9 @@ static uint64_t next_random(uint64_t state[2])
 
 void worker_request_id(struct worker *worker, char to[33])
 {
-    static const char digits[] = "0123456789abcdef";
     uint64_t halves[2] = {next_random(worker->random), next_random(worker->random)};
-    for (size_t i = 0; i < 32; i++)
-        to[i] = digits[(halves[i / 16] >> (i % 16 * 4)) & 15];
+    for (size_t i = 0; i < sizeof halves; i += 4)
+        ascii_hex(to + 2 * i, (const uint8_t *)halves + i);
     to[32] = '\0';
 }
 
