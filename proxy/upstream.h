@@ -8,7 +8,8 @@
  *     BROKEN    anything else: nobody knows
  *
  * It knows nothing of keys. Reuse of an idle connection only while it is fresh: idle no longer than keepalive_idle and
- * the API's own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out; unsent on a reused one: one
+ * the API's own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out (a request that may be sent
+ * again takes the word of the loop's last turn for it, milliseconds after the last answer); unsent on a reused one: one
  * new connection is tried. All addresses of a name are tried while nothing has been written (contract §4.5). Where
  * `resend` allows, a request that fails on a reused connection before any response byte is sent once more on a new one;
  * nothing else is ever sent twice.

@@ -20,6 +20,7 @@ struct upstream_connection {
     struct tls_client *tls;     /* and under which terms; NULL: plain */
     bool securing;              /* the TLS handshake is on its way */
     int64_t idle_ms;            /* the API's own Keep-Alive: timeout minus 1 s; -1: not said */
+    int64_t idle_since_ms;      /* while idle */
     struct buffer input;        /* part of a head */
     bool reading, write_armed;
     struct upstream_connection *next, *prev; /* idle list, newest first; later the graveyard */

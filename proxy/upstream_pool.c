@@ -13,6 +13,7 @@
 
 #define SPARE_CALLS 64
 #define HEAD_KEPT   4096 /* bytes of memory that a spare call keeps for a head */
+#define WARM_MS     10   /* no API gives up an idle connection, or says so, within this time */
 
 static void read_on(struct upstream_connection *connection)
 {
@@ -140,6 +141,15 @@ void connection_close(struct upstream_connection *connection)
     event_active(&pool->bury, 0, 0);
 }
 
+/* An end or a byte on it would have been told by the loop; what has come since its last turn is looked for on the socket.
+ * That look is left out right after an answer where the request may be sent again anyway. */
+static bool is_fresh(struct upstream_connection *connection, bool resend, int64_t now)
+{
+    if (connection->idle.due_ms <= now) /* the timer may be late */
+        return false;
+    return (resend && now - connection->idle_since_ms < WARM_MS) || stream_is_quiet(&connection->stream);
+}
+
 struct upstream_connection *pool_take(struct upstream_pool *pool, const struct upstream_request *request)
 {
     int64_t now = pool->idle ? monotonic_ms() : 0;
@@ -147,7 +157,7 @@ struct upstream_connection *pool_take(struct upstream_pool *pool, const struct u
         next = connection->next;
         if (strcmp(connection->url, request->upstream->url) != 0 || connection->tls != request->tls)
             continue;
-        if (connection->idle.due_ms <= now || !stream_is_quiet(&connection->stream)) { /* the timer may be late */
+        if (!is_fresh(connection, request->resend, now)) {
             connection_close(connection);
             continue;
         }
@@ -187,7 +197,8 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
     pool->idle = connection;
     pool->idle_count++;
     connection_want_reading(connection, true);
-    deadline_set(&connection->idle, monotonic_ms() + keep);
+    connection->idle_since_ms = monotonic_ms();
+    deadline_set(&connection->idle, connection->idle_since_ms + keep);
 }
 
 struct upstream_call *pool_new_call(struct upstream_pool *pool)
