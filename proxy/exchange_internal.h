@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "proxy/arena.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
@@ -64,8 +65,6 @@ struct exchange {
 
     /* ---- the request ------------------------------------------------------------------------------ */
     struct http_message request;
-    void *request_memory;
-    struct buffer normal; /* normalised host, then path */
     struct span host, path;
     struct route_choice choice;
     struct cors cors;
@@ -87,8 +86,7 @@ struct exchange {
     /* ---- the API ---------------------------------------------------------------------------------- */
     struct upstream_call *call;
     struct upstream_end ended;
-    struct http_message response; /* copy of its head */
-    void *response_memory;
+    struct http_message response;       /* copy of its head */
     struct http_field *response_fields; /* selected end-to-end fields */
     size_t response_field_count;
     bool response_seen, response_too_large;
@@ -103,12 +101,16 @@ struct exchange {
     enum outcome outcome;
 
     /* ---- account ---------------------------------------------------------------------------------- */
-    struct deadline timer;
     uint64_t charged;             /* bytes of the worker's budget */
     uint64_t bytes_in, bytes_out; /* heads and bodies, without chunk framing */
     uint64_t body_in;             /* of bytes_in, the body */
     int64_t began_us, forwarded_us, upstream_us, queued_us, wait_us;
     uint16_t status; /* what was sent; 0: nothing */
+
+    /* ---- from here on kept for the next request, see exchange_new ---------------------------------- */
+    struct deadline timer;
+    struct buffer normal; /* normalised host, then path */
+    struct arena arena;   /* copies of both heads */
 };
 
 /* The driver. Raising an event is the last thing that a callback does: the exchange may be gone afterwards. */

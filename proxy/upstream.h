@@ -61,7 +61,8 @@ struct upstream_events {
     void (*body)(void *owner, const char *data, size_t len); /* valid during the call */
     /* Everything that this read brought has been reported: time to flush. Not called after end(). */
     void (*turn)(void *owner);
-    /* The last byte of the request has been written (response_timeout counts from here; the caller's timer). */
+    /* The last byte of the request has been written (response_timeout counts from here; the caller's timer). Not called
+     * where upstream_sent_at_once() has said so. */
     void (*sent)(void *owner);
     /* Streaming request: less than UPSTREAM_LOW_WATER is queued (only after upstream_queued() was above it). */
     void (*writable)(void *owner);
@@ -98,6 +99,9 @@ void upstream_pool_drop_idle(struct upstream_pool *pool);
 /* Starts. Callbacks never run inside this call (an immediate failure comes through the loop). */
 struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
                                      const struct upstream_events *events, void *owner);
+/* Right after upstream_start: has all of the request gone out already? Ask always, the usual call needs no event then.
+ */
+bool upstream_sent_at_once(struct upstream_call *call);
 void upstream_write(struct upstream_call *call, const void *data,
                     size_t len); /* streaming body, framed by the caller */
 void upstream_write_end(struct upstream_call *call);

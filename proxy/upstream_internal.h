@@ -39,8 +39,8 @@ struct upstream_call {
     void *owner;
     enum call_state state;
     struct upstream_connection *connection;
-    struct deadline deadline; /* connect, send or stall: whatever is running */
-    struct event later;       /* what must not be told from inside a call of the owner */
+    bool starting;  /* inside upstream_start */
+    bool later_due; /* `later` is active */
 
     /* connecting */
     struct resolver_query *query;
@@ -49,7 +49,6 @@ struct upstream_call {
     bool reused;
 
     /* the request */
-    struct buffer head; /* never consumed: it may be sent again */
     size_t head_sent, body_sent;
     struct buffer streamed;
     int64_t stuck_ms; /* the socket has taken nothing more since; 0: nothing waits for it */
@@ -63,7 +62,10 @@ struct upstream_call {
     const char *unreachable;    /* an ending that is told by `later`: why */
     struct upstream_call *next; /* graveyard, later the spare ones */
 
-    /* From here on not cleared for a new call. */
+    /* From here on kept for the next call. */
+    struct buffer head;       /* of the request; not consumed while the call lives: it may be sent again */
+    struct deadline deadline; /* connect, send or stall: whatever is running */
+    struct event later;       /* what must not be told from inside a call of the owner */
     struct resolver_addresses addresses;
     char tls_failure[200]; /* of the last address whose handshake failed; "": none */
 };
@@ -100,5 +102,8 @@ void connect_timed_out(struct upstream_call *call);
 /* upstream.c */
 void call_connected(struct upstream_call *call, struct upstream_connection *connection);
 void call_unreachable(struct upstream_call *call, const char *detail);
+void call_tell_later(struct upstream_call *call); /* makes `later` due */
+void call_on_later(evutil_socket_t fd, short what, void *call);
+void call_on_deadline(void *call);
 void call_readable(struct upstream_connection *connection);
 void call_writable(struct upstream_connection *connection);

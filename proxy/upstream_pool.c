@@ -11,9 +11,13 @@
 #include <assert.h>
 #include <stddef.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_CALLS 0 /* a use after the end is to be seen */
+#else
 #define SPARE_CALLS 64
-#define HEAD_KEPT   4096 /* bytes of memory that a spare call keeps for a head */
-#define WARM_MS     10   /* no API gives up an idle connection, or says so, within this time */
+#endif
+#define HEAD_KEPT 4096 /* bytes of memory that a spare call keeps for a head */
+#define WARM_MS   10   /* no API gives up an idle connection, or says so, within this time */
 
 static void read_on(struct upstream_connection *connection)
 {
@@ -141,8 +145,8 @@ void connection_close(struct upstream_connection *connection)
     event_active(&pool->bury, 0, 0);
 }
 
-/* An end or a byte on it would have been told by the loop; what has come since its last turn is looked for on the socket.
- * That look is left out right after an answer where the request may be sent again anyway. */
+/* An end or a byte on it would have been told by the loop; what has come since its last turn is looked for on the
+ * socket. That look is left out right after an answer where the request may be sent again anyway. */
 static bool is_fresh(struct upstream_connection *connection, bool resend, int64_t now)
 {
     if (connection->idle.due_ms <= now) /* the timer may be late */
@@ -205,13 +209,13 @@ struct upstream_call *pool_new_call(struct upstream_pool *pool)
 {
     struct upstream_call *call = pool->spare_calls;
     if (call) {
-        struct buffer head = call->head;
         pool->spare_calls = call->next;
         pool->spare_count--;
-        memset(call, 0, offsetof(struct upstream_call, addresses));
-        call->head = head;
+        memset(call, 0, offsetof(struct upstream_call, head));
     } else {
         call = NEW(struct upstream_call);
+        deadline_init(&call->deadline, pool->base, call_on_deadline, call);
+        event_assign(&call->later, pool->base, -1, 0, call_on_later, call);
     }
     call->pool = pool;
     pool->calls++;
@@ -228,6 +232,7 @@ void pool_bury(struct upstream_call *call)
 
 static void free_call(struct upstream_call *call)
 {
+    deadline_destroy(&call->deadline);
     buffer_free(&call->head);
     free(call);
 }

@@ -361,6 +361,8 @@ void worker_free(struct worker *worker)
     while (worker->connections)
         client_free_now(worker->connections->client);
     assert(!worker->exchanges && "a drain ends every exchange");
+    exchange_free_spares(worker);
+    buffer_free(&worker->scratch);
     assert(!worker->inbox);
     event_free(worker->store_event);
     event_free(worker->inbox_event);
