@@ -41,12 +41,13 @@ enum outcome { /* contract §8, requests_total{outcome} */
 
 /* Where the bytes of the answer's body come from. */
 struct answer {
-    struct buffer body;         /* a live recording; what has been handed to the client lies before `sent` */
-    struct store_bytes *stored; /* a replay, or the outcome once it has been encoded */
-    struct span stored_body;    /* within `stored` */
-    uint64_t sent;              /* bytes of the body that the client has been given */
-    bool head_written, flushed; /* collected; and given to the socket */
-    size_t head_at;             /* where the head begins in what was collected */
+    struct buffer body;           /* a live recording; what has been handed to the client lies before `sent` */
+    struct store_bytes *stored;   /* a replay, or the outcome once it has been encoded */
+    struct span stored_body;      /* within `stored` */
+    struct response_parts replay; /* a replay's head, within `stored` */
+    uint64_t sent;                /* bytes of the body that the client has been given */
+    bool head_written, flushed;   /* collected; and given to the socket */
+    size_t head_at;               /* where the head begins in what was collected */
     bool chunked;
     bool framed_by_length;
     uint64_t length;   /* framed_by_length */

@@ -10,6 +10,7 @@
 #include "proxy/worker.h"
 #include "proxy/ascii.h"
 #include "proxy/exchange.h"
+#include "proxy/key.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -334,6 +335,7 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->budget_slice =
         (int64_t)(conf->limits.buffer_memory / BUDGET_SHARES); /* what may lie idle here is little of the whole */
     worker->access = access_log_open(shared->log);
+    worker->digest = key_digest_new();
     pthread_mutex_init(&worker->inbox_lock, NULL);
     worker->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(worker->inbox_fd >= 0 && "descriptors are there at start");
@@ -363,6 +365,7 @@ void worker_free(struct worker *worker)
     assert(!worker->exchanges && "a drain ends every exchange");
     exchange_free_spares(worker);
     buffer_free(&worker->scratch);
+    key_digest_free(worker->digest);
     assert(!worker->inbox);
     event_free(worker->store_event);
     event_free(worker->inbox_event);
