@@ -516,11 +516,13 @@ static void connection_ended(struct upstream_call *call, enum stream_result how)
 void call_readable(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
-    char fresh[UPSTREAM_INPUT_SIZE];
+    char *fresh = call->pool->fresh;
     size_t len;
-    enum stream_result result = stream_read(&connection->stream, fresh, sizeof fresh, &len);
+    enum stream_result result = stream_read(&connection->stream, fresh, call->read_size, &len);
     switch (result) {
     case STREAM_OK:
+        if (len == call->read_size && len < UPSTREAM_INPUT_MAX)
+            call->read_size *= 2;
         take(call, fresh, len);
         return;
     case STREAM_AGAIN:
@@ -536,6 +538,7 @@ void call_readable(struct upstream_connection *connection)
 void upstream_pause(struct upstream_call *call)
 {
     call->paused = true;
+    call->read_size = UPSTREAM_INPUT_SIZE; /* what the caller does not take lies in its memory */
     if (call->connection)
         connection_want_reading(call->connection, false);
     set_clock(call);

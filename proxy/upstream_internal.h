@@ -56,6 +56,7 @@ struct upstream_call {
 
     /* the response */
     bool head_seen, paused, keep_alive;
+    size_t read_size;                  /* grows with each read that fills it, falls back when the caller pauses */
     bool tunnel, read_ended, fin_sent; /* read_ended: the API's FIN; fin_sent: ours */
     unsigned interim;
 
@@ -74,6 +75,7 @@ struct upstream_pool {
     struct event_base *base;
     struct resolver_client *resolver;
     struct http_limits limits;
+    char *fresh; /* what a read brings, UPSTREAM_INPUT_MAX bytes; pages that are never used are never there */
     struct upstream_connection *idle;
     size_t idle_count, connections, calls;
     struct event bury;

@@ -218,6 +218,7 @@ struct upstream_call *pool_new_call(struct upstream_pool *pool)
         event_assign(&call->later, pool->base, -1, 0, call_on_later, call);
     }
     call->pool = pool;
+    call->read_size = UPSTREAM_INPUT_SIZE;
     pool->calls++;
     return call;
 }
@@ -281,6 +282,7 @@ struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver
     pool->base = base;
     pool->resolver = resolver;
     pool->limits = *limits;
+    pool->fresh = must_allocate(malloc(UPSTREAM_INPUT_MAX));
     event_assign(&pool->bury, base, -1, 0, on_bury, pool);
     return pool;
 }
@@ -313,5 +315,6 @@ void upstream_pool_free(struct upstream_pool *pool)
         pool->spare_calls = call->next;
         free_call(call);
     }
+    free(pool->fresh);
     free(pool);
 }
