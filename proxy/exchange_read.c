@@ -26,6 +26,7 @@ static struct key_request key_request_of(const struct exchange *exchange)
         .body_complete = exchange->body_complete,
         .tls_subject = identity ? span_of(identity->subject) : (struct span){0},
         .tls_fingerprint = identity ? span_of(identity->fingerprint) : (struct span){0},
+        .digest = exchange->worker->digest,
     };
 }
 
@@ -292,6 +293,10 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
         exchange->answer.stored_body = view.body;
+        exchange->answer.replay = view.parts;
+        exchange->answer.replay.fields =
+            memcpy(arena_take(&exchange->arena, sizeof view.fields[0] * view.parts.field_count), view.fields,
+                   sizeof view.fields[0] * view.parts.field_count);
         exchange->answer.complete = true;
         return;
     }
