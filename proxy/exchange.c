@@ -8,8 +8,6 @@
  * Who owes whom: an exchange lives while its flow is not OVER, or while a store op, an upstream call or a client still
  * points to it. Each of the three clears its pointer when it reports its end; exchange_free_if_over() frees after the
  * last one.
- *
- * Left out: probes.
  */
 #include "proxy/exchange_internal.h"
 
@@ -80,6 +78,9 @@ static void timer_passed(void *arg)
         }
         exchange_raise(exchange, FLOW_WAIT_OVER);
         return;
+    case FLOW_PROBING:
+        exchange_raise(exchange, probe_give_up(exchange));
+        return;
     case FLOW_FORWARDING:
     case FLOW_STREAMING:
     case FLOW_PASSING:
@@ -115,6 +116,9 @@ static void arm_timer(struct exchange *exchange)
     case FLOW_SETTLING:
         deadline_set(&exchange->timer, monotonic_ms() + exchange_conf(exchange)->store.timeout);
         return;
+    case FLOW_PROBING:
+        deadline_set(&exchange->timer, monotonic_ms() + exchange->choice.upstream->response_timeout);
+        return;
     case FLOW_READING:
     case FLOW_PASSING:
     case FLOW_FORWARDING:
@@ -122,7 +126,7 @@ static void arm_timer(struct exchange *exchange)
     case FLOW_REPLYING:
     case FLOW_OVER:
     case FLOW_STATE_COUNT:
-        if (exchange->outcome_due_ms && exchange->state == FLOW_STREAMING)
+        if (exchange->outcome_due_ms && (exchange->state == FLOW_FORWARDING || exchange->state == FLOW_STREAMING))
             deadline_set(&exchange->timer, exchange->outcome_due_ms);
         else
             deadline_clear(&exchange->timer);
@@ -139,6 +143,8 @@ static enum flow_event detach(struct exchange *exchange)
     if (exchange->state == FLOW_SETTLING)
         return FLOW_NONE;
     exchange->outcome_due_ms = monotonic_ms() + upstream->outcome_timeout;
+    if (exchange->state == FLOW_PROBING)
+        return FLOW_NONE; /* the probe has its own time; if it leads to an execution, that has what is left of this */
     deadline_set(&exchange->timer, exchange->outcome_due_ms);
     if (exchange->call && exchange->upstream_paused) {
         exchange->upstream_paused = false;
@@ -166,6 +172,8 @@ static enum flow_event act(struct exchange *exchange, enum flow_action action)
         return pass_start(exchange);
     case FLOW_DO_RESERVE:
         return reserve_submit(exchange);
+    case FLOW_DO_PROBE:
+        return probe_start(exchange);
     case FLOW_DO_FORWARD:
         return forward_start(exchange);
     case FLOW_DO_CANCEL:
@@ -176,6 +184,10 @@ static enum flow_event act(struct exchange *exchange, enum flow_action action)
         return settle_withdraw(exchange);
     case FLOW_DO_SETTLE:
         return settle(exchange);
+    case FLOW_DO_RECORD_PROBE:
+        return settle_probed(exchange);
+    case FLOW_DO_PUT_BACK:
+        return settle_put_back(exchange);
     case FLOW_DO_DETACH:
         return detach(exchange);
     case FLOW_DO_DETACH_504:
@@ -342,6 +354,7 @@ void exchange_free_if_over(struct exchange *exchange)
     unlink_exchange(exchange);
     worker_give_memory(exchange->worker, exchange->charged);
     worker_conf_unref(exchange->worker, exchange->conf);
+    probe_free(exchange);
     store_bytes_unref(exchange->known.response);
     store_bytes_unref(exchange->answer.stored);
     buffer_free(&exchange->answer.body);
@@ -516,6 +529,10 @@ void exchange_drain_limit(struct exchange *exchange)
         exchange->ended = (struct upstream_end){.ending = sent ? UPSTREAM_BROKEN : UPSTREAM_UNSENT,
                                                 .head_seen = exchange->response_seen};
         exchange->reason = sent ? STORE_REASON_DRAIN : STORE_REASON_UNSENT;
+        break;
+    case FLOW_PROBING:
+        exchange_problem(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED);
+        exchange->reason = STORE_REASON_DRAIN; /* for those who wait */
         break;
     case FLOW_READING:
     case FLOW_RESERVING:

@@ -3,6 +3,7 @@
  *
  *     exchange.c          birth, the driver, timers, what the client reports, death
  *     exchange_read.c     route, key, the whole body, look-up and reservation
+ *     exchange_probe.c    an unknown action: the API is asked whether it happened
  *     exchange_forward.c  the call to the API and what it reports, for both lives
  *     exchange_settle.c   how it ended → COMPLETE, RELEASE, ABANDON
  *     exchange_reply.c    what the client gets: problems, replays, streams
@@ -37,6 +38,16 @@ enum outcome { /* contract §8, requests_total{outcome} */
                OUTCOME_REJECTED,
                OUTCOME_PASSED,
                OUTCOME_COUNT,
+};
+
+/* What an API answered that was asked about an unknown action; exchange_probe.c fills it. */
+struct exchange_probe {
+    int64_t asked_ms; /* store time: what it says held then or later */
+    int64_t began_us;
+    struct http_message head; /* copy; status 0: none came yet */
+    void *head_memory;
+    struct buffer body;
+    bool too_large; /* to be recorded; `body` is empty then */
 };
 
 /* Where the bytes of the answer's body come from. */
@@ -84,6 +95,8 @@ struct exchange {
     uint64_t token;
     struct store_result known; /* the store's answer to RESERVE; `response` moved to answer.stored */
 
+    struct exchange_probe *probe; /* the question to the API and its answer; NULL: none was asked */
+
     /* ---- the API ---------------------------------------------------------------------------------- */
     struct upstream_call *call;
     struct upstream_end ended;
@@ -126,6 +139,7 @@ enum flow_event read_begin(struct exchange *exchange);
 enum flow_event reserve_submit(struct exchange *exchange);
 enum flow_event reserve_cancel(struct exchange *exchange);
 enum flow_event reserve_answer_cancel(struct exchange *exchange);
+enum flow_event probe_start(struct exchange *exchange);
 enum flow_event forward_start(struct exchange *exchange);
 enum flow_event pass_start(struct exchange *exchange);
 enum flow_event pass_end(struct exchange *exchange);
@@ -133,10 +147,20 @@ enum flow_event pass_break(struct exchange *exchange);
 enum flow_event pass_stop(struct exchange *exchange);
 enum flow_event settle(struct exchange *exchange);
 enum flow_event settle_withdraw(struct exchange *exchange);
+enum flow_event settle_put_back(struct exchange *exchange);
+enum flow_event settle_probed(struct exchange *exchange);
 enum flow_event reply_stream(struct exchange *exchange);
 enum flow_event reply_end_early(struct exchange *exchange);
 enum flow_event reply(struct exchange *exchange);
 enum flow_event reply_504(struct exchange *exchange);
+
+/* Everything of the request that components speak of; its spans live in the exchange. */
+struct key_request read_key_request(const struct exchange *exchange);
+/* on_unknown: report: what is known of an unknown action becomes the answer. */
+void read_report_unknown(struct exchange *exchange, const struct store_result *result);
+/* The probe has taken too long: it is given up. What follows from that. */
+enum flow_event probe_give_up(struct exchange *exchange);
+void probe_free(struct exchange *exchange);
 
 /* What the client side reports, by file. */
 void read_body(void *exchange, const char *data, size_t len);

@@ -348,7 +348,7 @@ void reply_pump(struct exchange *exchange)
     if (!exchange->client || exchange->problem.code != PROBLEM_NONE)
         return;
     bool replay = answer->stored && !exchange->response_seen;
-    if (!replay && !may_write_live(exchange))
+    if (replay ? !answer->end_allowed : !may_write_live(exchange))
         return;
     drop_sent(exchange);
     if (!answer->head_written && replay)

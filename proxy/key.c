@@ -275,7 +275,7 @@ static void hash_half(struct naming *naming, const struct key_identity *identity
     memcpy(half, digest, ACTION_HALF);
 }
 
-/* What a JSON literal is called where it names a task. */
+/* What a JSON literal is called where it names a task or a thing to ask for. */
 static struct span value_text(const struct key_value *value)
 {
     switch (value->kind) {
@@ -372,6 +372,14 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
     key_hash_close(&naming.hash);
     buffer_free(&naming.scratch);
     return answer;
+}
+
+bool key_component_text(const struct component *component, const struct key_request *request, struct buffer *scratch,
+                        struct span *text)
+{
+    struct key_value value = key_value(component, request, scratch);
+    *text = value_text(&value);
+    return key_value_names(&value);
 }
 
 void key_id_hex(const uint8_t id[32], char out[65])

@@ -46,7 +46,7 @@ struct key_identity {
     uint8_t content[32];        /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
     bool anonymous;             /* scope auto fell through to nobody */
     bool both_credentials;      /* scope auto: Authorization and Cookie were there */
-    char task[256];             /* "" if none */
+    char task[512];             /* "" if none; as much as the store keeps */
 };
 
 /* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call
@@ -56,5 +56,10 @@ enum key_answer key_expected(const struct conf_route *route, const struct key_re
  * answer has one, and is a sentence for the client. */
 enum key_answer key_identify(const struct conf_route *route, const struct key_request *request,
                              struct key_identity *out, const char **why);
+
+/* What a component says in a request whose body is complete, as text. False: it yields no value (contract §3). The text
+ * lives in the request, the component or `scratch`, until that is used again. */
+bool key_component_text(const struct component *component, const struct key_request *request, struct buffer *scratch,
+                        struct span *text);
 
 void key_id_hex(const uint8_t id[32], char out[65]);

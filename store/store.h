@@ -109,7 +109,8 @@ enum store_answer {
     STORE_REPLAY, /* result.response, or NULL with result.not_kept: completed (or, to those who waited, RELEASED or
                      UNKNOWN with the response that ended it: see result.state) */
     STORE_ENDED,  /* to those who waited: the attempt ended without a response, result.reason tells how */
-    STORE_BUSY,   /* in progress, and no_wait was set or the line is full */
+    STORE_BUSY,   /* in progress, and no_wait was set or the line is full; or (waited, state UNKNOWN) a probe came too
+                     early: see result.forwarded_until_ms */
     STORE_OTHER_IDENTITY, /* no record of one's own, but a live one of another identity with the same key and content */
     STORE_MISMATCH,       /* same id, different fingerprint */
     STORE_REPORT_UNKNOWN, /* unknown, and op.retry_unknown is not set: result.since_ms, .reason, .response (or NULL) */
@@ -164,12 +165,15 @@ struct store_op {
 
     /* COMPLETE, RELEASE, ABANDON, RESTORE */
     uint64_t token;
-    enum store_reason reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED. ABANDON: why */
+    enum store_reason
+        reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED, DRAIN. ABANDON:
+                   why. COMPLETE: NONE, or PROBED: nothing was forwarded, a probe's answer is the outcome */
     struct store_bytes
         *response;     /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept */
     bool not_kept;     /* there was a response that is too large to record */
     bool not_happened; /* RELEASE after GRANTED_UNKNOWN: a settled probe said so, the action counts as new.
-                          Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON */
+                          Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON.
+                          RESTORE, PROBED: the API said so, too early to be believed: those who wait get BUSY */
     uint16_t status;
     int64_t retention_ms;       /* from the moment it is recorded; a duration or STORE_FOREVER */
     int64_t forwarded_until_ms; /* ABANDON: when this forwarding ended */

@@ -393,7 +393,7 @@ static struct store_result told(const struct task *task)
         result.not_kept = false;
         if (op->reason == STORE_REASON_PROBED) {
             result = task->decision.verdict.result;
-            result.answer = STORE_REPORT_UNKNOWN;
+            result.answer = op->not_happened ? STORE_BUSY : STORE_REPORT_UNKNOWN;
         }
         return result;
     case STORE_RESERVE:
