@@ -7,6 +7,7 @@
 #include "conf/check.h"
 
 #include "conf/component.h"
+#include "conf/own.h"
 #include "conf/pattern.h"
 #include "proxy/span.h"
 
@@ -240,6 +241,7 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
         reader_error(reader, node, "upstream: missing, and there is no default_upstream");
     check_keys(reader, node, route);
     check_fingerprint(reader, node, route);
+    check_probe(reader, node, route);
     if (reader->report->errors > 0)
         return; /* the rest asks for values that may be missing */
     check_durations(reader, node, route);

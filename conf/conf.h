@@ -90,6 +90,32 @@ struct conf_statuses {
     uint8_t meaning_with_retry_after[1000]; /* the same when the response has Retry-After ("409+retry-after") */
 };
 
+/* One piece of probe.path. */
+enum conf_probe_kind {
+    PROBE_LITERAL,
+    PROBE_KEY,       /* {key}: as the API got it: the key that was sent, or the action's id for a derived one */
+    PROBE_COMPONENT, /* {path:NAME}, {json:/POINTER}, {header:NAME} */
+};
+
+struct conf_probe_part {
+    enum conf_probe_kind kind;
+    char *text;                 /* PROBE_LITERAL: as it goes into the target */
+    struct component component; /* PROBE_COMPONENT */
+};
+
+/* What the status of a probe's answer says. */
+enum conf_probe_meaning { PROBE_SAYS_NOTHING, PROBE_HAPPENED, PROBE_NOT_HAPPENED };
+
+/* How the API itself is asked whether an action happened. */
+struct conf_probe {
+    const char *method; /* GET or HEAD */
+    char *path;         /* as written */
+    struct conf_probe_part *parts;
+    size_t part_count;
+    uint8_t meaning[1000]; /* enum conf_probe_meaning, lists and classes already applied */
+    int64_t settle;        /* not_happened is believed this long after the last forwarding ended */
+};
+
 struct conf_upstream;
 
 struct conf_route {
@@ -110,6 +136,7 @@ struct conf_route {
     bool concurrent_waits;
     int64_t wait_timeout;
     enum conf_on_unknown on_unknown;
+    struct conf_probe *probe; /* with ON_UNKNOWN_PROBE; else NULL */
     struct conf_statuses statuses;
     int64_t retention, unknown_retention;
     uint64_t max_request_body, max_response_body;

@@ -33,7 +33,15 @@ setting_print print_scope, print_fingerprint, print_task;
 setting_read read_statuses, read_status_list;
 setting_print print_statuses;
 
+/* read_probe.c */
+setting_read read_probe;
+setting_print print_probe;
+/* What probe, on_unknown and the upstream mean together; fills in the default of settle. Once all are read. */
+void check_probe(struct reader *reader, const yaml_node_t *node, struct conf_route *route);
+
 /* A list of components into `list`; false where some are wrong (reported). */
 bool read_components(struct reader *reader, const yaml_node_t *node, const char *expected, struct component_list *list);
 /* One component; false: reported. */
 bool read_component(struct reader *reader, const yaml_node_t *node, struct component *component);
+/* Has the route's path the NAME of a path:NAME? False: reported. */
+bool check_path_name(struct reader *reader, const yaml_node_t *node, const struct component *component);

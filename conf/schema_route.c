@@ -89,15 +89,6 @@ static const struct setting replay_headers_settings[] = {
 };
 static const struct section replay_headers_section = SECTION("routes[].replay_headers", replay_headers_settings);
 
-static const struct setting probe_settings[] = {
-    LATER("routes[].probe.method", "GET", "of the question"),
-    LATER("routes[].probe.path", "template", "of the question"),
-    LATER("routes[].probe.happened", "list of statuses", "the action has happened"),
-    LATER("routes[].probe.not_happened", "list of statuses", "it has not"),
-    LATER("routes[].probe.settle", "duration", "from when on not_happened is believed"),
-};
-static const struct section probe_section = SECTION("routes[].probe", probe_settings);
-
 static const struct choice on_mismatch[] = {{"reject", false, false}, {"new", true, false}, {NULL, 0, false}};
 static const struct choice on_concurrent[] = {{"wait", true, false}, {"reject", false, false}, {NULL, 0, false}};
 static const struct choice on_store_error[] = {{"reject", false, false}, {"pass", true, false}, {NULL, 0, false}};
@@ -106,7 +97,7 @@ static const struct choice on_other_identity[] = {
 static const struct choice on_unknown[] = {
     {"report", ON_UNKNOWN_REPORT, false},
     {"retry", ON_UNKNOWN_RETRY, false},
-    {"probe", ON_UNKNOWN_PROBE, true},
+    {"probe", ON_UNKNOWN_PROBE, false},
     {NULL, 0, false},
 };
 
@@ -195,8 +186,16 @@ static const struct setting route_settings[] = {
      .offset = IN_ROUTE(on_unknown),
      .choices = on_unknown,
      .standard = "report",
-     .text = "later attempts: report what is known, or retry; probe: later version"},
-    LATER_SECTION("routes[].probe", &probe_section, "ask the API itself whether it happened"),
+     .text = "later attempts: report what is known, or retry: execute again, or probe: the API is asked first"},
+    {.name = "routes[].probe",
+     .type = SETTING_OWN,
+     .offset = IN_ROUTE(probe),
+     .read = read_probe,
+     .print = print_probe,
+     .section = &probe_section,
+     .otherwise = "none",
+     .form = "mapping",
+     .text = "with on_unknown: probe: how the API itself is asked whether an action happened"},
     {.name = "routes[].statuses",
      .type = SETTING_OWN,
      .offset = IN_ROUTE(statuses),

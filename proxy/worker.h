@@ -67,6 +67,10 @@ struct worker {
     size_t connection_count;
     struct exchange *exchanges;
     size_t exchange_count;
+    struct exchange *spare_exchanges; /* over, kept for the next requests */
+    size_t spare_exchange_count;
+    struct buffer scratch;             /* within one call only */
+    struct evp_md_ctx_st *digest;      /* see key.h */
     int64_t budget_left, budget_slice; /* bytes of the shared budget that are ours; how much is fetched at once */
     uint64_t random[2];
     bool draining, limit_passed, stopping;

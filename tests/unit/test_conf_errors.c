@@ -398,6 +398,59 @@ Test(conf_errors, origins)
     CHECK(rows);
 }
 
+Test(conf_errors, probes)
+{
+#define ASKS        CONF_ROUTE "    match: {path: \"/a/{a}\"}\n    on_unknown: probe\n"
+#define PROBE(text) ASKS "    probe: {" text "}\n"
+#define PATH(text)  PROBE("path: \"" text "\"")
+#define WRONG_PATH  AT("7:19") "routes[0].probe.path: "
+    static const struct row rows[] = {
+        {"none", ASKS, AT("6:17") "routes[0]: on_unknown: 'probe' needs a 'probe' that says how to ask\n"},
+        {"for nothing", CONF_ROUTE "    probe: {path: \"/x/{key}\"}\n",
+         AT("5:5") "routes[0]: probe: asks nobody without on_unknown: probe\n"},
+        {"for nothing, said", CONF_ROUTE "    on_unknown: retry\n    probe: {path: \"/x/{key}\"}\n",
+         AT("6:5") "routes[0]: probe: asks nobody without on_unknown: probe\n"},
+        {"no path", PROBE("method: GET"), AT("7:12") "routes[0].probe.path: missing\n"},
+        {"no mapping", ASKS "    probe: /x\n", AT("7:12") "routes[0].probe: expected a mapping, not a single value\n"},
+        {"misspelt", PROBE("path: \"/x/{key}\", setle: 1s"),
+         AT("7:31") "unknown key 'setle' in routes[0].probe (did you mean 'settle'?)\n"},
+        {"a method with effects", PROBE("path: \"/x/{key}\", method: POST"),
+         AT("7:39") "routes[0].probe.method: expected GET or HEAD, not 'POST'\n"},
+        {"a relative path", PATH("x/{key}"), WRONG_PATH "'x/{key}': a path begins with /\n"},
+        {"no value", PATH("/x"),
+         WRONG_PATH "'/x': names no value of the attempt, so it cannot tell one action from another\n"},
+        {"a space", PATH("/x y/{key}"),
+         WRONG_PATH "'/x y/{key}': spaces, control characters and what is not ASCII must be written as %XX\n"},
+        {"a fragment", PATH("/x/{key}#y"), WRONG_PATH "'/x/{key}#y': # cannot be sent\n"},
+        {"half a %XX", PATH("/x%2/{key}"), WRONG_PATH "'/x%2/{key}': % must be followed by two hexadecimal digits\n"},
+        {"open", PATH("/x/{key"), WRONG_PATH "'/x/{key': { without a } after it\n"},
+        {"not opened", PATH("/x/key}"), WRONG_PATH "'/x/key}': } without a { before it\n"},
+        {"dots", PATH("/x/../{key}"), WRONG_PATH "'/x/../{key}': no segment may be . or ..\n"},
+        {"another component", PATH("/x/{query:a}"),
+         WRONG_PATH "{query:a}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"no component", PATH("/x/{id}"),
+         WRONG_PATH "{id}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"no pointer", PATH("/x/{json:a}"),
+         WRONG_PATH "{json:a}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"a name that the route's path has not", PATH("/x/{path:b}"), WRONG_PATH "match.path has no {b}\n"},
+        {"both", PROBE("path: \"/x/{key}\", happened: [200, 404], not_happened: [410, 404]"),
+         AT("7:73") "routes[0].probe.not_happened: 404 is in the other list as well: it cannot mean both\n"},
+        {"both, one by default", PROBE("path: \"/x/{key}\", happened: [404]"),
+         AT("7:42") "routes[0].probe.happened: 404 is in the other list as well: it cannot mean both\n"},
+        {"both, a class", PROBE("path: \"/x/{key}\", happened: [2xx], not_happened: [2xx]"),
+         AT("7:63") "routes[0].probe.not_happened: 2xx is in the other list as well: it cannot mean both\n"},
+        {"Retry-After", PROBE("path: \"/x/{key}\", not_happened: [\"404+retry-after\"]"),
+         AT("7:46") "routes[0].probe.not_happened: a probe's status counts with or without Retry-After: write it "
+                    "without\n"},
+        {"no status", PROBE("path: \"/x/{key}\", happened: [ok]"),
+         AT("7:42") "routes[0].probe.happened[0]: expected a status such as 409, \"409+retry-after\" or a class such "
+                    "as 5xx, not 'ok'\n"},
+        {"settle", PROBE("path: \"/x/{key}\", settle: never"),
+         AT("7:39") "routes[0].probe.settle: expected a duration such as 250ms, 2s, 5m, 24h or 7d, not 'never'\n"},
+    };
+    CHECK(rows);
+}
+
 Test(conf_errors, later_versions)
 {
     static const struct row rows[] = {
@@ -409,9 +462,6 @@ Test(conf_errors, later_versions)
          AT("3:15") "watch_config: 'true' is not supported yet\n"},
         {"drain_delay", CONF_UPSTREAMS "timeouts: {drain_delay: 5s}\n",
          AT("3:25") "timeouts.drain_delay: more than 0s is not supported yet\n"},
-        {"probe", CONF_ROUTE "    probe: {path: /x}\n", AT("5:5") "routes[0].probe: not supported yet\n"},
-        {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
-         AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
         {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
     };
     CHECK(rows);
