@@ -232,6 +232,9 @@ void conf_print(const struct conf *conf, FILE *out);
  * "${NAME}". */
 void conf_write(const struct conf *conf, FILE *out);
 
+/* A component as it would stand in the file; the text of a literal: from a secret variable as "${NAME}". */
+void conf_print_component(const struct conf *conf, const struct component *component, FILE *out);
+
 /* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
  */
 size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);

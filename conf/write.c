@@ -142,13 +142,27 @@ void write_texts(struct writer *writer, const struct setting *setting, char *con
     fputs("]\n", writer->out);
 }
 
-static void print_component(const struct writer *writer, const struct component *component)
+static char *component_text(const struct component *component)
 {
     char *text = NULL;
     size_t size;
     FILE *memory = must_allocate(open_memstream(&text, &size));
     component_print(component, memory);
     fclose(memory);
+    return text;
+}
+
+void conf_print_component(const struct conf *conf, const struct component *component, FILE *out)
+{
+    char *text = component_text(component);
+    const char *written = written_form(conf, text);
+    fputs(written ? written : text, out);
+    free(text);
+}
+
+static void print_component(const struct writer *writer, const struct component *component)
+{
+    char *text = component_text(component);
     print_scalar(writer, text);
     free(text);
 }

@@ -251,12 +251,7 @@ static void set_request_id(struct exchange *exchange)
 
 static void normalise(struct exchange *exchange)
 {
-    struct buffer *normal = &exchange->normal;
-    host_normalise(normal, exchange->request.host);
-    size_t host_len = buffer_len(normal);
-    path_normalise(normal, exchange->request.path);
-    exchange->host = (struct span){buffer_data(normal), host_len};
-    exchange->path = (struct span){buffer_data(normal) + host_len, buffer_len(normal) - host_len};
+    admission_normalise(&exchange->normal, &exchange->request, &exchange->host, &exchange->path);
 }
 
 static struct exchange *exchange_new(struct connection *connection, struct client *client,

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "proxy/admission.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
