@@ -393,7 +393,7 @@ def environment_in_the_file(t):
 @test("what belongs to later versions is refused by name, not ignored", "asan")
 def not_supported_yet(t):
     t.ordinary = False
-    later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True}, {"timeouts": {"drain_delay": "5s"}},
+    later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True},
              {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
              {"route": {"preset": "stripe"}}]
     for number, settings in enumerate(later):
