@@ -163,12 +163,20 @@ static void run(struct server *server)
     log_line(server->shared.log, LOG_LEVEL_INFO, "ended");
 }
 
-/* A SIGHUP that comes before there is anything to reload must not end us; SIGTERM and SIGINT may, until the drain
- * exists. */
+static void leave_at_once(int number)
+{
+    (void)number;
+    _exit(0); /* nothing was served */
+}
+
+/* A SIGHUP that comes before there is anything to reload must not end us. SIGTERM and SIGINT must, until the drain
+ * exists, and by a handler of ours: process 1 of a container is spared what is left at its default. */
 static void prepare_signals(void)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    signal(SIGTERM, leave_at_once);
+    signal(SIGINT, leave_at_once);
 }
 
 static bool start(struct server *server)
