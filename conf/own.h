@@ -29,6 +29,10 @@ setting_print print_ignore, print_header_names;
 setting_read read_scope, read_on_other_identity, read_fingerprint, read_task;
 setting_print print_scope, print_fingerprint, print_task;
 
+/* presets.c */
+setting_read read_preset;
+setting_print print_preset;
+
 /* statuses.c */
 setting_read read_statuses, read_status_list;
 setting_print print_statuses;

@@ -178,8 +178,7 @@ def environment_in_the_file(t):
 def not_supported_yet(t):
     t.ordinary = False
     later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True},
-             {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
-             {"route": {"preset": "stripe"}}]
+             {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}}]
     for number, settings in enumerate(later):
         proxy = t.prepare("-%d" % number, **settings)
         proxy.spawn()

@@ -410,7 +410,6 @@ Test(conf_errors, later_versions)
         {"probe", CONF_ROUTE "    probe: {path: /x}\n", AT("5:5") "routes[0].probe: not supported yet\n"},
         {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
          AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
-        {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
     };
     CHECK(rows);
 }
