@@ -158,6 +158,8 @@ static void run(struct server *server)
 {
     log_line(server->shared.log, LOG_LEVEL_INFO, "einmal %s: %u workers, %s, store %s", EINMAL_VERSION,
              server->worker_count, server->conf->listen[0].address, server->conf->store.path);
+    if (server->options->started)
+        server->options->started(server->options->started_arg, server);
     event_base_dispatch(server->base);
     end(server);
     log_line(server->shared.log, LOG_LEVEL_INFO, "ended");

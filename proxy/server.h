@@ -16,6 +16,9 @@ struct server_options {
     conf_environment *environment;
     void *environment_arg;
     const char *crash_at; /* debug builds */
+    /* Called once, on the control thread, when einmal accepts; NULL: nobody wants to know. */
+    void (*started)(void *arg, struct server *server);
+    void *started_arg;
 };
 
 /* Runs until a signal ends it. Returns the exit code of contract §2: 0 fine, 1 runtime failure, 2 bad configuration. */
