@@ -22,25 +22,6 @@
 
 #define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
 
-enum outcome { /* contract §8, requests_total{outcome} */
-               OUTCOME_NONE,
-               OUTCOME_EXECUTED,
-               OUTCOME_RELEASED,
-               OUTCOME_UNKNOWN,
-               OUTCOME_DEGRADED,
-               OUTCOME_WAITED,
-               OUTCOME_REPLAYED,
-               OUTCOME_IN_PROGRESS,
-               OUTCOME_REFUSED_UNKNOWN,
-               OUTCOME_IDENTITY,
-               OUTCOME_MISMATCH,
-               OUTCOME_MISSING,
-               OUTCOME_INVALID,
-               OUTCOME_REJECTED,
-               OUTCOME_PASSED,
-               OUTCOME_COUNT,
-};
-
 /* What an API answered that was asked about an unknown action; exchange_probe.c fills it. */
 struct exchange_probe {
     int64_t asked_ms; /* store time: what it says held then or later */

@@ -113,6 +113,21 @@ static void start_workers(struct server *server)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static void set_sources(struct server *server)
+{
+    const struct counters **counters = NEW_ARRAY(const struct counters *, server->worker_count);
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        counters[i] = server->workers[i]->counters;
+    server->metrics = (struct metrics_sources){
+        .workers = counters,
+        .worker_count = server->worker_count,
+        .store = server->shared.store,
+        .log = server->shared.log,
+        .state = &server->state,
+        .version = EINMAL_VERSION,
+    };
+}
+
 static void end_workers(struct server *server)
 {
     for (uint32_t i = 0; i < server->worker_count; i++)
@@ -120,6 +135,7 @@ static void end_workers(struct server *server)
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_free(server->workers[i]);
     free(server->workers);
+    free((void *)server->metrics.workers);
 }
 
 static void quit_at_once(int number)
@@ -203,6 +219,7 @@ static bool start(struct server *server)
     watch_signals(server);
     server->worker_count = 0;
     start_workers(server);
+    set_sources(server);
     return true;
 }
 
@@ -210,6 +227,7 @@ int server_run(const struct server_options *options)
 {
     struct server server = {.options = options};
     prepare_signals();
+    metrics_started(&server.state);
     tls_make_ticket_keys(&server.ticket_keys);
     if (!server_load(&server))
         return 2;

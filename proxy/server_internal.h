@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "proxy/metrics.h"
 #include "proxy/server.h"
 #include "proxy/worker.h"
 
@@ -45,6 +46,8 @@ struct server {
     struct event_base *base;
     struct event *terminate, *interrupt, *hangup;
     struct server_drain drain;
+    struct metrics_state state;     /* what metrics tell of this process */
+    struct metrics_sources metrics; /* for whoever writes them, as long as the workers are there */
     int code;
 };
 

@@ -173,9 +173,11 @@ void server_reload(struct server *server)
     if (server_is_draining(server)) {
         log_line(server->shared.log, LOG_LEVEL_INFO, "draining: the configuration is not read again");
     } else if (!load_again(server, &conf, &tls)) {
+        metrics_reloaded(&server->state, false);
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
     } else {
         swap(server, conf, tls);
+        metrics_reloaded(&server->state, true);
         log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
     }
 }
