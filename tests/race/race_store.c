@@ -303,5 +303,6 @@ int main(int argc, char **argv)
     unsigned seconds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 3;
     race("memory", seconds);
     race("lmdb", seconds);
+    race("lmdb-merging", seconds);
     return 0;
 }

@@ -503,4 +503,4 @@ static const struct store_case lmdb_cases[] = {
     {"a larger file than max_size", a_larger_file_than_max_size, NULL},
 };
 
-RUN_CASES(lmdb, lmdb_cases, "lmdb")
+RUN_CASES(lmdb, lmdb_cases, "lmdb", "lmdb-merging")
