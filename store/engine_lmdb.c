@@ -102,7 +102,7 @@ static void measure_room(struct lmdb *lmdb)
     MDB_envinfo info;
     mdb_env_info(lmdb->env, &info);
     uint64_t file_pages = info.me_last_pgno + 1, mark = high_water_mark(lmdb);
-    lmdb_backup_watch(lmdb->backup, file_pages, mark + (lmdb->max_pages - mark) / 2);
+    lmdb_backup_watch(lmdb->backup, file_pages, mark);
     if (file_pages < mark - mark / 8) {
         lmdb->used_pages = file_pages;
         lmdb->until_count = 0;
