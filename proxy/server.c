@@ -174,7 +174,8 @@ static void set_connection_limit(struct server *server, const struct conf *conf)
 static bool open_listeners(struct server *server)
 {
     char error[512];
-    server->shared.acceptor = acceptor_new(server->base, server->conf, on_accepted, server, error, sizeof error);
+    server->shared.acceptor = acceptor_new(server->base, server->conf->listen, server->conf->listen_count,
+                                           server->conf->limits.connections, on_accepted, server, error, sizeof error);
     if (!server->shared.acceptor) {
         fprintf(stderr, "einmal: %s\n", error);
         return false;

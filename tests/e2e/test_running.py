@@ -394,7 +394,6 @@ def environment_in_the_file(t):
 def not_supported_yet(t):
     t.ordinary = False
     later = [{"watch_config": True}, {"timeouts": {"drain_delay": "5s"}},
-             {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}},
              {"route": {"preset": "stripe"}}]
     for number, settings in enumerate(later):
         proxy = t.prepare("-%d" % number, **settings)
