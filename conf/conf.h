@@ -120,6 +120,7 @@ struct conf_upstream;
 
 struct conf_route {
     char *name, *scope_name;
+    const char *preset; /* NULL: none. What it says has become the route's own; the name is for people */
     struct conf_match match;
     const struct conf_upstream *upstream;
     struct conf_key *keys;

@@ -7,7 +7,7 @@
 #include "conf/reader.h"
 
 /* read_global.c */
-setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_drain_delay, read_watch_config;
+setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_watch_config;
 setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_host, read_default_upstream;
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_same same_listen, same_workers, same_store_path;
@@ -35,6 +35,10 @@ setting_print print_ignore, print_header_names;
 /* read_identity.c */
 setting_read read_scope, read_on_other_identity, read_fingerprint, read_task;
 setting_print print_scope, print_fingerprint, print_task;
+
+/* presets.c */
+setting_read read_preset;
+setting_print print_preset;
 
 /* statuses.c */
 setting_read read_statuses, read_status_list;

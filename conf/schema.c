@@ -250,15 +250,10 @@ static const struct setting timeouts_settings[] = {
              "keyed: cut when in a window of this length less than 1 KiB a second arrived; unkeyed: longest silence"),
     DURATION("timeouts.idle", IN_CONF(timeouts.idle), 1, DAY, "75s", "keep-alive"),
     DURATION("timeouts.send", IN_CONF(timeouts.send), 1, DAY, "60s", "no progress in writing to a client: cut"),
-    {.name = "timeouts.drain_delay",
-     .type = SETTING_OWN,
-     .offset = IN_CONF(timeouts.drain_delay),
-     .read = read_drain_delay,
-     .standard = "0s",
-     .form = "0s; more: later version",
-     .text = "after SIGTERM: not ready, but still accepting"},
+    DURATION("timeouts.drain_delay", IN_CONF(timeouts.drain_delay), 0, DAY, "0s",
+             "after SIGTERM: not ready, but still accepting, and answers close their connections"),
     DURATION("timeouts.drain", IN_CONF(timeouts.drain), 1, DAY, "25s",
-             "after SIGTERM: at most this long until the end"),
+             "then: listeners closed, and at most this long until the end"),
 };
 static const struct section timeouts_section = SECTION("timeouts", timeouts_settings);
 

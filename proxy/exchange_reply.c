@@ -74,7 +74,7 @@ void exchange_problem(struct exchange *exchange, enum problem_code code, enum ou
 
 static bool keeps_alive(const struct exchange *exchange)
 {
-    return exchange->request.keep_alive && !exchange->worker->draining;
+    return exchange->request.keep_alive && !exchange->worker->closing;
 }
 
 static void append_head(struct exchange *exchange, struct response_head *head)

@@ -23,7 +23,7 @@
 
 #define BUDGET_SHARES 1024 /* a worker keeps at most two of so many parts of limits.buffer_memory to itself */
 
-enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
+enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_CLOSE, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
 
 struct inbox_item {
     struct inbox_item *next;
@@ -172,7 +172,7 @@ static void adopt(struct worker *worker, int fd, const char *peer, struct tls_se
 
 static void drain(struct worker *worker)
 {
-    worker->draining = true;
+    worker->closing = worker->draining = true;
     for (struct connection *connection = worker->connections, *next; connection; connection = next) {
         next = connection->next;
         client_close_when_idle(connection->client);
@@ -220,6 +220,9 @@ static void handle(struct worker *worker, struct inbox_item *item)
         break;
     case INBOX_CONF:
         reload(worker, item->conf, item->tls);
+        break;
+    case INBOX_CLOSE:
+        worker->closing = true;
         break;
     case INBOX_DRAIN:
         drain(worker);
@@ -275,6 +278,11 @@ void worker_reload(struct worker *worker, struct conf *conf, struct tls *tls)
     item->conf = conf_ref(conf);
     item->tls = tls_ref(tls);
     put(worker, item);
+}
+
+void worker_close_after_answers(struct worker *worker)
+{
+    put_order(worker, INBOX_CLOSE);
 }
 
 void worker_drain(struct worker *worker)

@@ -491,9 +491,6 @@ Test(conf_errors, later_versions)
     static const struct row rows[] = {
         {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
          AT("3:15") "watch_config: 'true' is not supported yet\n"},
-        {"drain_delay", CONF_UPSTREAMS "timeouts: {drain_delay: 5s}\n",
-         AT("3:25") "timeouts.drain_delay: more than 0s is not supported yet\n"},
-        {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
     };
     CHECK(rows);
 }
