@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "proxy/admission.h"
 #include "proxy/arena.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
@@ -155,7 +156,7 @@ enum flow_event reply(struct exchange *exchange);
 enum flow_event reply_504(struct exchange *exchange);
 
 /* Everything of the request that components speak of; its spans live in the exchange. */
-struct key_request read_key_request(const struct exchange *exchange);
+struct key_request key_request_of(const struct exchange *exchange);
 /* on_unknown: report: what is known of an unknown action becomes the answer. */
 void read_report_unknown(struct exchange *exchange, const struct store_result *result);
 /* The probe has taken too long: it is given up. What follows from that. */
@@ -169,6 +170,7 @@ void read_body_end(void *exchange);
 /* Sets the problem that will be the answer. */
 void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome);
 void reply_head(struct exchange *exchange, struct response_head *head); /* appends it; keeps the account */
+void reply_with_stored(struct exchange *exchange, const struct stored_response *view);
 void reply_begin(struct exchange *exchange);
 void reply_pump(struct exchange *exchange);
 void reply_problem_now(struct exchange *exchange);

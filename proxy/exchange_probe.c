@@ -107,7 +107,8 @@ static void on_informational(void *owner, const struct http_message *message)
 static void on_head(void *owner, const struct http_message *message)
 {
     struct exchange_probe *probe = ((struct exchange *)owner)->probe;
-    probe->head_memory = http_message_copy(&probe->head, message);
+    probe->head_memory = must_allocate(malloc(http_message_size(message)));
+    http_message_copy(&probe->head, message, probe->head_memory);
 }
 
 /* One that is too large is read to its end all the same: only a complete answer says anything. */
@@ -236,7 +237,7 @@ static void ask(struct exchange *exchange, struct span target)
 enum flow_event probe_start(struct exchange *exchange)
 {
     struct buffer target = {0};
-    struct key_request request = read_key_request(exchange);
+    struct key_request request = key_request_of(exchange);
     struct span key = span_of(exchange->identity.derived ? exchange->action : exchange->identity.text);
     exchange->reason = STORE_REASON_PROBED;
     enum probe_target made = probe_expand(exchange->choice.route->probe, &request, key,
