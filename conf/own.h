@@ -15,9 +15,17 @@ setting_write write_listen, write_listen_address, write_listen_mode, write_worke
 setting_write write_upstream_url, write_upstream_host, write_upstream_name;
 setting_same same_listen, same_workers, same_store_path;
 
+/* read_admin.c */
+setting_read read_health_address, read_admin_address, read_admin_mode;
+setting_print print_side_address;
+setting_write write_health, write_admin, write_admin_mode;
+setting_same same_health_address, same_admin_address, same_admin_mode;
+/* What the listeners mean for one another, flags included; once all of them are known. */
+void check_side_listeners(const struct conf *conf, struct report *report);
+
 /* read_tls.c */
 setting_read read_listen_tls, read_upstream_tls, read_file_name, read_server_name;
-setting_print print_upstream_tls;
+setting_print print_upstream_tls, print_file_name;
 setting_write write_listen_tls, write_upstream_tls, write_file_name;
 /* What the tls of an upstream means together with its url; once both are read. */
 void check_upstream_tls(struct reader *reader, const yaml_node_t *node, const struct conf_upstream *upstream);

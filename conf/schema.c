@@ -65,16 +65,54 @@ static const struct setting listen_settings[] = {
 };
 const struct section listen_section = SECTION("listen[]", listen_settings);
 
-/* ---- side listeners, of a later version ------------------------------------------------------- */
+/* ---- side listeners --------------------------------------------------------------------------- */
 
 static const struct setting health_settings[] = {
-    LATER("health.address", "address", "listener for /healthz, /readyz and /metrics only"),
+    {.name = "health.address",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(health),
+     .read = read_health_address,
+     .print = print_side_address,
+     .write = write_listen_address,
+     .same = same_health_address,
+     .otherwise = "off",
+     .form = "host:port, [IPv6]:port or unix:/path",
+     .text = "of /healthz, /readyz and /metrics, and nothing else"},
 };
 static const struct section health_section = SECTION("health", health_settings);
 
 static const struct setting admin_settings[] = {
-    LATER("admin.address", "address", "listener of the admin interface"),
-    LATER("admin.token_file", "file", "bearer token for it"),
+    {.name = "admin.address",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(admin.listen),
+     .read = read_admin_address,
+     .print = print_side_address,
+     .write = write_listen_address,
+     .same = same_admin_address,
+     .otherwise = "off; without a file 127.0.0.1:9180",
+     .form = "host:port, [IPv6]:port or unix:/path",
+     .text = "of the admin interface; beyond loopback and unix sockets only with a token_file"},
+    {.name = "admin.mode",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(admin.listen.mode),
+     .read = read_admin_mode,
+     .write = write_admin_mode,
+     .same = same_admin_mode,
+     .standard = "0660",
+     .form = "as for chmod",
+     .text = "permissions of a unix socket"},
+    {.name = "admin.token_file",
+     .type = SETTING_OWN,
+     .offset = IN_CONF(admin.token_file),
+     .read = read_file_name,
+     .print = print_file_name,
+     .write = write_file_name,
+     .otherwise = "no token",
+     .form = "file",
+     .text = "its content is asked for as Bearer token, or as password of Basic, but for /healthz, /readyz, /metrics"},
 };
 static const struct section admin_section = SECTION("admin", admin_settings);
 
@@ -342,8 +380,20 @@ static const struct setting root_settings[] = {
      .standard = "[{address: 0.0.0.0:8080}]",
      .form = "list",
      .text = "one address or more"},
-    LATER_SECTION("health", &health_section, "listener for probes and metrics"),
-    LATER_SECTION("admin", &admin_section, "listener of the admin interface"),
+    {.name = "health",
+     .type = SETTING_SECTION,
+     .section = &health_section,
+     .write = write_health,
+     .standard = "{}",
+     .otherwise = "off",
+     .text = "listener for probes and metrics: they come to the pod's address, never to loopback"},
+    {.name = "admin",
+     .type = SETTING_SECTION,
+     .section = &admin_section,
+     .write = write_admin,
+     .standard = "{}",
+     .otherwise = "off",
+     .text = "listener of the admin interface and the status page"},
     {.name = "workers",
      .type = SETTING_OWN,
      .flags = SETTING_FIXED,

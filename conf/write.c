@@ -207,6 +207,10 @@ static void write_setting(struct writer *writer, const struct setting *setting, 
         fputc('\n', writer->out);
         break;
     case SETTING_SECTION:
+        if (setting->write) {
+            setting->write(writer, setting, base);
+            break;
+        }
         writer_open(writer, setting_key(setting));
         writer_section(writer, setting->section, base);
         writer_close(writer);

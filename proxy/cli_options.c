@@ -26,7 +26,7 @@ const struct option_row option_rows[] = {
     {"data", 0, "DIR", OPTION_FILE, IN(overrides.data), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
      "directory of the store instead of the file's; also $EINMAL_DATA; default /var/lib/einmal"},
     {"admin", 0, "ADDR", OPTION_TEXT, IN(overrides.admin), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
-     "address of the admin interface instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
+     "address of the admin interface instead of the file's, or off; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
 #ifdef EINMAL_CRASH_POINTS
     {"crash-at", 0, "STEP", OPTION_TEXT, IN(crash_at), ONLY(COMMAND_RUN), 0, 0, NULL,
      "debug builds: kill -9 ourselves at that step; also $EINMAL_CRASH_AT"},

@@ -1,6 +1,7 @@
 /*
  * command_check.c - check: is the configuration valid, and what does it say? Opens no store, resolves no names.
  */
+#include "proxy/admin/token.h"
 #include "proxy/command.h"
 #include "proxy/tls.h"
 
@@ -13,7 +14,10 @@ int command_check(const struct arguments *arguments)
     if (!conf)
         return EXIT_USAGE;
     struct tls *tls = tls_load(conf, NULL, stderr);
-    bool there = conf_check_named(conf, stderr) && tls;
+    struct admin_token token;
+    bool token_there = admin_token_load(conf, &token, stderr);
+    bool there = conf_check_named(conf, stderr) && tls && token_there;
+    admin_token_free(&token);
     tls_unref(tls);
     if (there && arguments->print)
         conf_write(conf, stdout);

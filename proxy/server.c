@@ -61,7 +61,8 @@ static void on_accepted(void *arg, size_t listener, int fd, const char *peer)
 static bool open_listeners(struct server *server)
 {
     char error[512];
-    server->shared.acceptor = acceptor_new(server->base, server->conf, on_accepted, server, error, sizeof error);
+    server->shared.acceptor = acceptor_new(server->base, server->conf->listen, server->conf->listen_count,
+                                           server->conf->limits.connections, on_accepted, server, error, sizeof error);
     if (!server->shared.acceptor) {
         fprintf(stderr, "einmal: %s\n", error);
         return false;
@@ -158,6 +159,7 @@ static void stop_watching_signals(struct server *server)
 static void end(struct server *server)
 {
     stop_watching_signals(server);
+    server_leave_admin(server);
     end_workers(server);
     server_drain_free(server);
     acceptor_free(server->shared.acceptor);
@@ -167,6 +169,7 @@ static void end(struct server *server)
         log_stop(server->shared.log);
         _exit(1); /* its thread may hang in the disk: nothing of it can be freed */
     }
+    server_close_admin(server);
     resolver_free(server->shared.resolver);
 }
 
@@ -174,6 +177,7 @@ static void run(struct server *server)
 {
     log_line(server->shared.log, LOG_LEVEL_INFO, "einmal %s: %u workers, %s, store %s", EINMAL_VERSION,
              server->worker_count, server->conf->listen[0].address, server->conf->store.path);
+    server_start_admin(server);
     if (server->options->started)
         server->options->started(server->options->started_arg, server);
     event_base_dispatch(server->base);
@@ -234,7 +238,7 @@ int server_run(const struct server_options *options)
     server.base = must_allocate(event_base_new());
     if (!start(&server)) {
         server.code = 1;
-    } else if (!open_listeners(&server)) {
+    } else if (!server_open_admin(&server) || !open_listeners(&server)) {
         server.code = 1;
         end(&server);
     } else {
@@ -245,6 +249,7 @@ int server_run(const struct server_options *options)
     tls_unref(server.tls);
     conf_unref(server.conf);
     conf_unref(server.started_with);
+    admin_token_free(&server.token);
     log_free(server.shared.log);
     return server.code;
 }

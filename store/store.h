@@ -246,6 +246,7 @@ void store_no_grant(struct store_op *op, bool no_grant);
 struct store_status {
     bool failing;             /* commits or look-ups fail now */
     int64_t failing_since_ms; /* store time; 0 if not failing */
+    bool look_ups_fail;       /* …of which these, now */
     bool full;                /* new keys are refused */
     int64_t now_ms;           /* store time of this look */
     uint64_t used_bytes, max_bytes;
