@@ -7,6 +7,7 @@
 #include "conf/check.h"
 
 #include "conf/component.h"
+#include "conf/own.h"
 #include "conf/pattern.h"
 #include "proxy/span.h"
 
@@ -176,7 +177,8 @@ static void check_keys(struct reader *reader, const yaml_node_t *node, struct co
         if (item && item->type == YAML_MAPPING_NODE)
             warn_suspicious(reader, item, key, i);
     }
-    if (derives && !scope_tells_identity(route))
+    bool as_the_preset_has_it = route->preset && !keys && !document_member(reader->document, node, "scope", NULL);
+    if (derives && !scope_tells_identity(route) && !as_the_preset_has_it)
         reader_warn_at(reader, place_of(reader, node, "scope"),
                        "%s.scope: names no caller, and a key is derived: whoever sends the same fields gets another's "
                        "answer",
@@ -240,6 +242,7 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
         reader_error(reader, node, "upstream: missing, and there is no default_upstream");
     check_keys(reader, node, route);
     check_fingerprint(reader, node, route);
+    check_probe(reader, node, route);
     if (reader->report->errors > 0)
         return; /* the rest asks for values that may be missing */
     check_durations(reader, node, route);

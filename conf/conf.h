@@ -90,10 +90,37 @@ struct conf_statuses {
     uint8_t meaning_with_retry_after[1000]; /* the same when the response has Retry-After ("409+retry-after") */
 };
 
+/* One piece of probe.path. */
+enum conf_probe_kind {
+    PROBE_LITERAL,
+    PROBE_KEY,       /* {key}: as the API got it: the key that was sent, or the action's id for a derived one */
+    PROBE_COMPONENT, /* {path:NAME}, {json:/POINTER}, {header:NAME} */
+};
+
+struct conf_probe_part {
+    enum conf_probe_kind kind;
+    char *text;                 /* PROBE_LITERAL: as it goes into the target */
+    struct component component; /* PROBE_COMPONENT */
+};
+
+/* What the status of a probe's answer says. */
+enum conf_probe_meaning { PROBE_SAYS_NOTHING, PROBE_HAPPENED, PROBE_NOT_HAPPENED };
+
+/* How the API itself is asked whether an action happened. */
+struct conf_probe {
+    const char *method; /* GET or HEAD */
+    char *path;         /* as written */
+    struct conf_probe_part *parts;
+    size_t part_count;
+    uint8_t meaning[1000]; /* enum conf_probe_meaning, lists and classes already applied */
+    int64_t settle;        /* not_happened is believed this long after the last forwarding ended */
+};
+
 struct conf_upstream;
 
 struct conf_route {
     char *name, *scope_name;
+    const char *preset; /* NULL: none. What it says has become the route's own; the name is for people */
     struct conf_match match;
     const struct conf_upstream *upstream;
     struct conf_key *keys;
@@ -110,6 +137,7 @@ struct conf_route {
     bool concurrent_waits;
     int64_t wait_timeout;
     enum conf_on_unknown on_unknown;
+    struct conf_probe *probe; /* with ON_UNKNOWN_PROBE; else NULL */
     struct conf_statuses statuses;
     int64_t retention, unknown_retention;
     uint64_t max_request_body, max_response_body;
@@ -160,7 +188,7 @@ struct conf_listen {
     unsigned mode; /* unix: permission bits */
     bool tls;
     struct conf_file certificate, key, client_ca; /* tls; no client_ca: clients are not asked for certificates */
-    int line;
+    int line, column;                             /* line 0: nowhere in a file */
 };
 
 enum conf_forwarded { FORWARDED_APPEND, FORWARDED_REPLACE, FORWARDED_PASS };
@@ -178,6 +206,11 @@ struct conf {
     const struct conf_hidden *hidden; /* what is never printed */
     struct conf_listen *listen;
     size_t listen_count;
+    struct conf_listen health; /* probes and metrics; address NULL: off */
+    struct {
+        struct conf_listen listen;   /* address NULL: off */
+        struct conf_file token_file; /* path NULL: no token, so only loopback and unix sockets can be listened on */
+    } admin;
     uint32_t workers; /* 0: auto */
     enum conf_forwarded forwarded;
     bool via;
@@ -206,7 +239,8 @@ struct conf {
     size_t route_count;
 };
 
-/* What flags and environment say; NULL where they are silent. Flags count over environment over file. */
+/* What flags and environment say; NULL where they are silent. Flags count over environment over file. `admin` may be
+ * "off". */
 struct conf_overrides {
     const char *upstream, *listen, *data, *admin;
 };
@@ -238,6 +272,9 @@ void conf_print_component(const struct conf *conf, const struct component *compo
 /* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
  */
 size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);
+
+/* Does the listener serve this machine only: loopback or a unix socket? */
+bool conf_is_local(const struct conf_listen *listen);
 
 /* `einmal check` only (contract §2): what the configuration names exists on this machine, as far as it must before a
  * start. Writes a line "einmal: …" for each that does not; false then. Opens no store, changes nothing. */

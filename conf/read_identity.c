@@ -18,6 +18,11 @@ bool read_component(struct reader *reader, const yaml_node_t *node, struct compo
         reader_error(reader, node, "%s", wrong);
         return false;
     }
+    return check_path_name(reader, node, component);
+}
+
+bool check_path_name(struct reader *reader, const yaml_node_t *node, const struct component *component)
+{
     const struct conf_match *match = &reader->route->match;
     if (component->kind != COMPONENT_PATH_NAME || reader->path_is_wrong || pattern_has_name(match, component->argument))
         return true;

@@ -1,6 +1,7 @@
 /*
  * schema_route.c - the settings of a route as rows. The order is the order of reading: what keys are made of comes
- * after the names in the path, on_other_identity after the scope that gives its default.
+ * after the names in the path, on_other_identity after the scope that gives its default; the preset, that all others
+ * may rest on, is first.
  */
 #include "conf/schema_rows.h"
 #include "conf/statuses.h"
@@ -93,15 +94,6 @@ static const struct setting replay_headers_settings[] = {
 };
 static const struct section replay_headers_section = SECTION("routes[].replay_headers", replay_headers_settings);
 
-static const struct setting probe_settings[] = {
-    LATER("routes[].probe.method", "GET", "of the question"),
-    LATER("routes[].probe.path", "template", "of the question"),
-    LATER("routes[].probe.happened", "list of statuses", "the action has happened"),
-    LATER("routes[].probe.not_happened", "list of statuses", "it has not"),
-    LATER("routes[].probe.settle", "duration", "from when on not_happened is believed"),
-};
-static const struct section probe_section = SECTION("routes[].probe", probe_settings);
-
 static const struct choice on_mismatch[] = {{"reject", false, false}, {"new", true, false}, {NULL, 0, false}};
 static const struct choice on_concurrent[] = {{"wait", true, false}, {"reject", false, false}, {NULL, 0, false}};
 static const struct choice on_store_error[] = {{"reject", false, false}, {"pass", true, false}, {NULL, 0, false}};
@@ -110,11 +102,19 @@ static const struct choice on_other_identity[] = {
 static const struct choice on_unknown[] = {
     {"report", ON_UNKNOWN_REPORT, false},
     {"retry", ON_UNKNOWN_RETRY, false},
-    {"probe", ON_UNKNOWN_PROBE, true},
+    {"probe", ON_UNKNOWN_PROBE, false},
     {NULL, 0, false},
 };
 
 static const struct setting route_settings[] = {
+    {.name = "routes[].preset",
+     .type = SETTING_OWN,
+     .read = read_preset,
+     .print = print_preset,
+     .write = write_preset,
+     .otherwise = "none",
+     .form = "name of a preset",
+     .text = "named rule for a known sender: what the route itself leaves open is as the preset says"},
     {.name = "routes[].name",
      .type = SETTING_OWN,
      .flags = SETTING_REQUIRED,
@@ -206,8 +206,17 @@ static const struct setting route_settings[] = {
      .offset = IN_ROUTE(on_unknown),
      .choices = on_unknown,
      .standard = "report",
-     .text = "later attempts: report what is known, or retry; probe: later version"},
-    LATER_SECTION("routes[].probe", &probe_section, "ask the API itself whether it happened"),
+     .text = "later attempts: report what is known, or retry: execute again, or probe: the API is asked first"},
+    {.name = "routes[].probe",
+     .type = SETTING_OWN,
+     .offset = IN_ROUTE(probe),
+     .read = read_probe,
+     .print = print_probe,
+     .write = write_probe,
+     .section = &probe_section,
+     .otherwise = "none",
+     .form = "mapping",
+     .text = "with on_unknown: probe: how the API itself is asked whether an action happened"},
     {.name = "routes[].statuses",
      .type = SETTING_OWN,
      .offset = IN_ROUTE(statuses),
@@ -275,6 +284,5 @@ static const struct setting route_settings[] = {
      .otherwise = "none",
      .form = "component",
      .text = "names the task that an action belongs to"},
-    LATER("routes[].preset", "name", "named rule for a known sender"),
 };
 const struct section route_section = SECTION("routes[]", route_settings);

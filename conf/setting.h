@@ -70,7 +70,7 @@ struct section {
 };
 
 extern const struct section root_section, listen_section, upstream_section, route_section, key_section,
-    statuses_section;
+    statuses_section, probe_section;
 
 /* The part of the name that stands in the file. */
 const char *setting_key(const struct setting *setting);

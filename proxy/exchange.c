@@ -8,8 +8,6 @@
  * Who owes whom: an exchange lives while its flow is not OVER, or while a store op, an upstream call or a client still
  * points to it. Each of the three clears its pointer when it reports its end; exchange_free_if_over() frees after the
  * last one.
- *
- * Left out: probes.
  */
 #include "proxy/exchange_internal.h"
 
@@ -17,6 +15,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_EXCHANGES 0 /* a use after the end is to be seen */
+#else
+#define SPARE_EXCHANGES 64
+#endif
+#define NORMAL_KEPT 1024 /* bytes of memory that a spare exchange keeps for host and path */
 
 static const char *const outcome_names[OUTCOME_COUNT] = {
     [OUTCOME_NONE] = "-",
@@ -73,6 +78,9 @@ static void timer_passed(void *arg)
         }
         exchange_raise(exchange, FLOW_WAIT_OVER);
         return;
+    case FLOW_PROBING:
+        exchange_raise(exchange, probe_give_up(exchange));
+        return;
     case FLOW_FORWARDING:
     case FLOW_STREAMING:
     case FLOW_PASSING:
@@ -108,6 +116,9 @@ static void arm_timer(struct exchange *exchange)
     case FLOW_SETTLING:
         deadline_set(&exchange->timer, monotonic_ms() + exchange_conf(exchange)->store.timeout);
         return;
+    case FLOW_PROBING:
+        deadline_set(&exchange->timer, monotonic_ms() + exchange->choice.upstream->response_timeout);
+        return;
     case FLOW_READING:
     case FLOW_PASSING:
     case FLOW_FORWARDING:
@@ -115,7 +126,7 @@ static void arm_timer(struct exchange *exchange)
     case FLOW_REPLYING:
     case FLOW_OVER:
     case FLOW_STATE_COUNT:
-        if (exchange->outcome_due_ms && exchange->state == FLOW_STREAMING)
+        if (exchange->outcome_due_ms && (exchange->state == FLOW_FORWARDING || exchange->state == FLOW_STREAMING))
             deadline_set(&exchange->timer, exchange->outcome_due_ms);
         else
             deadline_clear(&exchange->timer);
@@ -132,6 +143,8 @@ static enum flow_event detach(struct exchange *exchange)
     if (exchange->state == FLOW_SETTLING)
         return FLOW_NONE;
     exchange->outcome_due_ms = monotonic_ms() + upstream->outcome_timeout;
+    if (exchange->state == FLOW_PROBING)
+        return FLOW_NONE; /* the probe has its own time; if it leads to an execution, that has what is left of this */
     deadline_set(&exchange->timer, exchange->outcome_due_ms);
     if (exchange->call && exchange->upstream_paused) {
         exchange->upstream_paused = false;
@@ -159,6 +172,8 @@ static enum flow_event act(struct exchange *exchange, enum flow_action action)
         return pass_start(exchange);
     case FLOW_DO_RESERVE:
         return reserve_submit(exchange);
+    case FLOW_DO_PROBE:
+        return probe_start(exchange);
     case FLOW_DO_FORWARD:
         return forward_start(exchange);
     case FLOW_DO_CANCEL:
@@ -169,6 +184,10 @@ static enum flow_event act(struct exchange *exchange, enum flow_action action)
         return settle_withdraw(exchange);
     case FLOW_DO_SETTLE:
         return settle(exchange);
+    case FLOW_DO_RECORD_PROBE:
+        return settle_probed(exchange);
+    case FLOW_DO_PUT_BACK:
+        return settle_put_back(exchange);
     case FLOW_DO_DETACH:
         return detach(exchange);
     case FLOW_DO_DETACH_504:
@@ -254,22 +273,68 @@ static void normalise(struct exchange *exchange)
     admission_normalise(&exchange->normal, &exchange->request, &exchange->host, &exchange->path);
 }
 
+/* A worker's requests come one after another: what the last one leaves (memory, and a timer that may stay armed) serves
+ * the next. */
+static struct exchange *take_exchange(struct worker *worker)
+{
+    struct exchange *exchange = worker->spare_exchanges;
+    if (exchange) {
+        worker->spare_exchanges = exchange->next;
+        worker->spare_exchange_count--;
+        memset(exchange, 0, offsetof(struct exchange, timer));
+        return exchange;
+    }
+    exchange = NEW(struct exchange);
+    deadline_init(&exchange->timer, worker->base, timer_passed, exchange);
+    return exchange;
+}
+
+static void exchange_free(struct exchange *exchange)
+{
+    deadline_destroy(&exchange->timer);
+    buffer_free(&exchange->normal);
+    arena_reset(&exchange->arena);
+    free(exchange);
+}
+
+static void give_exchange(struct worker *worker, struct exchange *exchange)
+{
+    if (worker->spare_exchange_count == SPARE_EXCHANGES || exchange->normal.capacity > NORMAL_KEPT) {
+        exchange_free(exchange);
+        return;
+    }
+    deadline_clear(&exchange->timer);
+    buffer_consume(&exchange->normal, buffer_len(&exchange->normal));
+    arena_reset(&exchange->arena);
+    exchange->next = worker->spare_exchanges;
+    worker->spare_exchanges = exchange;
+    worker->spare_exchange_count++;
+}
+
+void exchange_free_spares(struct worker *worker)
+{
+    while (worker->spare_exchanges) {
+        struct exchange *exchange = worker->spare_exchanges;
+        worker->spare_exchanges = exchange->next;
+        exchange_free(exchange);
+    }
+}
+
 static struct exchange *exchange_new(struct connection *connection, struct client *client,
                                      const struct http_message *message)
 {
     struct worker *worker = connection->worker;
-    struct exchange *exchange = NEW(struct exchange);
+    struct exchange *exchange = take_exchange(worker);
     exchange->worker = worker;
     exchange->conf = worker_conf_ref(worker->conf);
     exchange->client = client;
     exchange->began_us = monotonic_us();
     exchange->bytes_in = client_head_len(client);
     exchange->upstream_us = exchange->wait_us = -1;
-    exchange->request_memory = http_message_copy(&exchange->request, message);
-    snprintf(exchange->peer, sizeof exchange->peer, "%s", client_peer(client));
+    http_message_copy(&exchange->request, message, arena_take(&exchange->arena, http_message_size(message)));
+    strcpy(exchange->peer, client_peer(client));
     exchange->client_tls = client_is_tls(client);
     exchange->client_identity = tls_identity_copy(client_identity(client));
-    deadline_init(&exchange->timer, worker->base, timer_passed, exchange);
     set_request_id(exchange);
     normalise(exchange);
     link_exchange(exchange);
@@ -282,19 +347,15 @@ void exchange_free_if_over(struct exchange *exchange)
         return;
     assert(!exchange->client && !exchange->call);
     unlink_exchange(exchange);
-    deadline_destroy(&exchange->timer);
     worker_give_memory(exchange->worker, exchange->charged);
     worker_conf_unref(exchange->worker, exchange->conf);
+    probe_free(exchange);
     store_bytes_unref(exchange->known.response);
     store_bytes_unref(exchange->answer.stored);
     buffer_free(&exchange->answer.body);
     buffer_free(&exchange->body);
-    buffer_free(&exchange->normal);
     free(exchange->client_identity);
-    free(exchange->request_memory);
-    free(exchange->response_memory);
-    free(exchange->response_fields);
-    free(exchange);
+    give_exchange(exchange->worker, exchange);
 }
 
 /* ---- account ---------------------------------------------------------------------------------- */
@@ -463,6 +524,10 @@ void exchange_drain_limit(struct exchange *exchange)
         exchange->ended = (struct upstream_end){.ending = sent ? UPSTREAM_BROKEN : UPSTREAM_UNSENT,
                                                 .head_seen = exchange->response_seen};
         exchange->reason = sent ? STORE_REASON_DRAIN : STORE_REASON_UNSENT;
+        break;
+    case FLOW_PROBING:
+        exchange_problem(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED);
+        exchange->reason = STORE_REASON_DRAIN; /* for those who wait */
         break;
     case FLOW_READING:
     case FLOW_RESERVING:

@@ -3,6 +3,7 @@
  *
  *     exchange.c          birth, the driver, timers, what the client reports, death
  *     exchange_read.c     route, key, the whole body, look-up and reservation
+ *     exchange_probe.c    an unknown action: the API is asked whether it happened
  *     exchange_forward.c  the call to the API and what it reports, for both lives
  *     exchange_settle.c   how it ended → COMPLETE, RELEASE, ABANDON
  *     exchange_reply.c    what the client gets: problems, replays, streams
@@ -11,6 +12,7 @@
 #pragma once
 
 #include "proxy/admission.h"
+#include "proxy/arena.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
@@ -39,14 +41,25 @@ enum outcome { /* contract §8, requests_total{outcome} */
                OUTCOME_COUNT,
 };
 
+/* What an API answered that was asked about an unknown action; exchange_probe.c fills it. */
+struct exchange_probe {
+    int64_t asked_ms; /* store time: what it says held then or later */
+    int64_t began_us;
+    struct http_message head; /* copy; status 0: none came yet */
+    void *head_memory;
+    struct buffer body;
+    bool too_large; /* to be recorded; `body` is empty then */
+};
+
 /* Where the bytes of the answer's body come from. */
 struct answer {
-    struct buffer body;         /* a live recording; what has been handed to the client lies before `sent` */
-    struct store_bytes *stored; /* a replay, or the outcome once it has been encoded */
-    struct span stored_body;    /* within `stored` */
-    uint64_t sent;              /* bytes of the body that the client has been given */
-    bool head_written, flushed; /* collected; and given to the socket */
-    size_t head_at;             /* where the head begins in what was collected */
+    struct buffer body;           /* a live recording; what has been handed to the client lies before `sent` */
+    struct store_bytes *stored;   /* a replay, or the outcome once it has been encoded */
+    struct span stored_body;      /* within `stored` */
+    struct response_parts replay; /* a replay's head, within `stored` */
+    uint64_t sent;                /* bytes of the body that the client has been given */
+    bool head_written, flushed;   /* collected; and given to the socket */
+    size_t head_at;               /* where the head begins in what was collected */
     bool chunked;
     bool framed_by_length;
     uint64_t length;   /* framed_by_length */
@@ -65,8 +78,6 @@ struct exchange {
 
     /* ---- the request ------------------------------------------------------------------------------ */
     struct http_message request;
-    void *request_memory;
-    struct buffer normal; /* normalised host, then path */
     struct span host, path;
     struct route_choice choice;
     struct cors cors;
@@ -85,11 +96,12 @@ struct exchange {
     uint64_t token;
     struct store_result known; /* the store's answer to RESERVE; `response` moved to answer.stored */
 
+    struct exchange_probe *probe; /* the question to the API and its answer; NULL: none was asked */
+
     /* ---- the API ---------------------------------------------------------------------------------- */
     struct upstream_call *call;
     struct upstream_end ended;
-    struct http_message response; /* copy of its head */
-    void *response_memory;
+    struct http_message response;       /* copy of its head */
     struct http_field *response_fields; /* selected end-to-end fields */
     size_t response_field_count;
     bool response_seen, response_too_large;
@@ -104,12 +116,16 @@ struct exchange {
     enum outcome outcome;
 
     /* ---- account ---------------------------------------------------------------------------------- */
-    struct deadline timer;
     uint64_t charged;             /* bytes of the worker's budget */
     uint64_t bytes_in, bytes_out; /* heads and bodies, without chunk framing */
     uint64_t body_in;             /* of bytes_in, the body */
     int64_t began_us, forwarded_us, upstream_us, queued_us, wait_us;
     uint16_t status; /* what was sent; 0: nothing */
+
+    /* ---- from here on kept for the next request, see exchange_new ---------------------------------- */
+    struct deadline timer;
+    struct buffer normal; /* normalised host, then path */
+    struct arena arena;   /* copies of both heads */
 };
 
 /* The driver. Raising an event is the last thing that a callback does: the exchange may be gone afterwards. */
@@ -124,6 +140,7 @@ enum flow_event read_begin(struct exchange *exchange);
 enum flow_event reserve_submit(struct exchange *exchange);
 enum flow_event reserve_cancel(struct exchange *exchange);
 enum flow_event reserve_answer_cancel(struct exchange *exchange);
+enum flow_event probe_start(struct exchange *exchange);
 enum flow_event forward_start(struct exchange *exchange);
 enum flow_event pass_start(struct exchange *exchange);
 enum flow_event pass_end(struct exchange *exchange);
@@ -131,10 +148,20 @@ enum flow_event pass_break(struct exchange *exchange);
 enum flow_event pass_stop(struct exchange *exchange);
 enum flow_event settle(struct exchange *exchange);
 enum flow_event settle_withdraw(struct exchange *exchange);
+enum flow_event settle_put_back(struct exchange *exchange);
+enum flow_event settle_probed(struct exchange *exchange);
 enum flow_event reply_stream(struct exchange *exchange);
 enum flow_event reply_end_early(struct exchange *exchange);
 enum flow_event reply(struct exchange *exchange);
 enum flow_event reply_504(struct exchange *exchange);
+
+/* Everything of the request that components speak of; its spans live in the exchange. */
+struct key_request read_key_request(const struct exchange *exchange);
+/* on_unknown: report: what is known of an unknown action becomes the answer. */
+void read_report_unknown(struct exchange *exchange, const struct store_result *result);
+/* The probe has taken too long: it is given up. What follows from that. */
+enum flow_event probe_give_up(struct exchange *exchange);
+void probe_free(struct exchange *exchange);
 
 /* What the client side reports, by file. */
 void read_body(void *exchange, const char *data, size_t len);

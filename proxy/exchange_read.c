@@ -6,6 +6,7 @@
  * or cancelled.
  */
 #include "proxy/exchange_internal.h"
+#include "proxy/probe.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ enum { WARNED_ANONYMOUS = 1, WARNED_BOTH = 2 };
 
 /* ---- route and key ---------------------------------------------------------------------------- */
 
-static struct key_request key_request_of(const struct exchange *exchange)
+struct key_request read_key_request(const struct exchange *exchange)
 {
     const struct tls_identity *identity = exchange->client_identity;
     return (struct key_request){
@@ -26,6 +27,7 @@ static struct key_request key_request_of(const struct exchange *exchange)
         .body_complete = exchange->body_complete,
         .tls_subject = identity ? span_of(identity->subject) : (struct span){0},
         .tls_fingerprint = identity ? span_of(identity->fingerprint) : (struct span){0},
+        .digest = exchange->worker->digest,
     };
 }
 
@@ -117,7 +119,7 @@ enum flow_event read_begin(struct exchange *exchange)
     if (exchange->worker->draining)
         return refuse(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED, NULL);
     const char *why = NULL;
-    struct key_request request = key_request_of(exchange);
+    struct key_request request = read_key_request(exchange);
     enum admission admission = admission_of_head(&exchange->choice, &request, &why);
     return admit(exchange, admission, why);
 }
@@ -173,7 +175,7 @@ static void fill_reserve(struct exchange *exchange)
     memcpy(op->fingerprint, exchange->identity.fingerprint, STORE_HASH_LEN);
     memcpy(op->content, exchange->identity.content, STORE_HASH_LEN);
     op->reject_other_identity = route->reject_other_identity;
-    op->retry_unknown = route->on_unknown == ON_UNKNOWN_RETRY;
+    op->retry_unknown = route->on_unknown != ON_UNKNOWN_REPORT;
     op->no_wait = !route->concurrent_waits;
     op->unknown_retention_ms = route->unknown_retention;
     op->about = (struct store_about){
@@ -203,7 +205,7 @@ static enum flow_event look_up(struct exchange *exchange)
 static enum flow_event identify(struct exchange *exchange)
 {
     const char *why = NULL;
-    struct key_request request = key_request_of(exchange);
+    struct key_request request = read_key_request(exchange);
     enum admission admission = admission_of_request(exchange->choice.route, &request, &exchange->identity, &why);
     return admit(exchange, admission, why);
 }
@@ -264,9 +266,11 @@ static void refuse_unknown(struct exchange *exchange, const struct store_result 
     char since[32];
     exchange_problem(exchange, PROBLEM_OUTCOME_UNKNOWN, OUTCOME_REFUSED_UNKNOWN);
     format_time(since, result->since_ms);
-    snprintf(exchange->detail, sizeof exchange->detail,
-             "Since %s it is not known whether this action happened: %s. It is not repeated; ask the API what it did.",
-             since, reason_text(result->reason));
+    snprintf(exchange->detail, sizeof exchange->detail, "Since %s it is not known whether this action happened: %s. %s",
+             since, reason_text(result->reason),
+             exchange->choice.route->on_unknown == ON_UNKNOWN_PROBE
+                 ? "The API could not tell when it was asked, so it is not repeated."
+                 : "It is not repeated; ask the API what it did.");
     exchange->problem.detail = exchange->detail;
 }
 
@@ -282,6 +286,10 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
         exchange->answer.stored_body = view.body;
+        exchange->answer.replay = view.parts;
+        exchange->answer.replay.fields =
+            memcpy(arena_take(&exchange->arena, sizeof view.fields[0] * view.parts.field_count), view.fields,
+                   sizeof view.fields[0] * view.parts.field_count);
         exchange->answer.complete = true;
         return;
     }
@@ -298,6 +306,24 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
             "to record. The action is not repeated; ask the API what it did.";
 }
 
+void read_report_unknown(struct exchange *exchange, const struct store_result *result)
+{
+    if (result->response)
+        take_replay(exchange, result);
+    else
+        refuse_unknown(exchange, result);
+}
+
+/* In progress; or it was, and the API that was asked about it may still be working on it. */
+static void take_busy(struct exchange *exchange, const struct store_result *result)
+{
+    const struct conf_probe *probe = exchange->choice.route->probe;
+    exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
+    if (probe && result->state == STORE_UNKNOWN)
+        exchange->problem.retry_after =
+            probe_seconds_left(probe, result->forwarded_until_ms, store_now_ms(exchange->worker->store));
+}
+
 static void take_failure(struct exchange *exchange, const struct store_result *result)
 {
     exchange_problem(exchange, result->failure == STORE_FAILURE_CLOSING ? PROBLEM_DRAINING : PROBLEM_STORE_UNAVAILABLE,
@@ -305,6 +331,18 @@ static void take_failure(struct exchange *exchange, const struct store_result *r
     if (result->failure == STORE_FAILURE_FULL)
         exchange->problem.detail =
             "The store is full: no new key can be taken until older ones expire. Try again later.";
+}
+
+/* How the attempt ended that this one waited for, where that left no response. */
+static void take_ending(struct exchange *exchange, enum store_reason reason)
+{
+    if (reason != STORE_REASON_WITHDRAWN) {
+        exchange_problem(exchange, problem_of_reason(reason), OUTCOME_WAITED);
+        return;
+    }
+    exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
+    exchange->problem.detail = "The attempt that this one waited for was given up before anything was sent. Repeat the "
+                               "request with the same key: it will be executed.";
 }
 
 /* Turns an answer that is no grant into what the client gets. */
@@ -317,10 +355,10 @@ static enum flow_event decide(struct exchange *exchange)
         take_replay(exchange, result);
         break;
     case STORE_ENDED:
-        exchange_problem(exchange, problem_of_reason(result->reason), OUTCOME_WAITED);
+        take_ending(exchange, result->reason);
         break;
     case STORE_BUSY:
-        exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
+        take_busy(exchange, result);
         break;
     case STORE_OTHER_IDENTITY:
         exchange_problem(exchange, PROBLEM_IDENTITY_CHANGED, OUTCOME_IDENTITY);
@@ -329,10 +367,7 @@ static enum flow_event decide(struct exchange *exchange)
         exchange_problem(exchange, PROBLEM_KEY_REUSED, OUTCOME_MISMATCH);
         break;
     case STORE_REPORT_UNKNOWN:
-        if (result->response)
-            take_replay(exchange, result);
-        else
-            refuse_unknown(exchange, result);
+        read_report_unknown(exchange, result);
         break;
     case STORE_FAILED:
         take_failure(exchange, result);
@@ -366,11 +401,16 @@ static enum flow_event granted(struct exchange *exchange)
     exchange->token = result->token;
     exchange->regranted = result->answer == STORE_GRANTED_UNKNOWN;
     exchange->known = *result;
-    exchange->known.response = NULL; /* what an earlier execution answered is nobody's answer now */
-    store_bytes_unref(result->response);
-    if (exchange->state == FLOW_RESERVING && !exchange->client)
+    bool late = exchange->state == FLOW_RESERVING && !exchange->client;
+    bool asks = exchange->regranted && exchange->choice.route->on_unknown == ON_UNKNOWN_PROBE;
+    /* What an earlier execution answered is nobody's answer now, unless the API cannot tell more. */
+    if (result->response && (late || !asks || !exchange_charge(exchange, result->response->len))) {
+        store_bytes_unref(result->response);
+        exchange->known.response = NULL;
+    }
+    if (late)
         return FLOW_GRANTED_TOO_LATE;
-    return exchange->regranted ? FLOW_GRANTED_UNKNOWN : FLOW_GRANTED;
+    return asks ? FLOW_GRANTED_TO_ASK : exchange->regranted ? FLOW_GRANTED_UNKNOWN : FLOW_GRANTED;
 }
 
 static enum flow_event not_granted(struct exchange *exchange)

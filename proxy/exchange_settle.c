@@ -6,6 +6,8 @@
  *     complete, release                 RELEASE with the response; an action that was unknown stays unknown
  *     complete, unknown                 ABANDON with the response
  *     anything else                     ABANDON
+ *     a probe says it has happened      COMPLETE with the probe's answer
+ *     a probe does not tell             RESTORE
  *
  * The invariant: exactly one of these is submitted for each token, and the exchange lives until it is answered.
  */
@@ -14,22 +16,27 @@
 #include <assert.h>
 
 /* The response as it is recorded: policy applied to a copy of the fields, then head and body in one block. */
-static void record_response(struct exchange *exchange)
+static void record(struct exchange *exchange, const struct http_message *message, struct http_field *fields,
+                   size_t count, struct buffer *content)
 {
     struct answer *answer = &exchange->answer;
-    struct http_field *fields = NEW_ARRAY(struct http_field, exchange->response_field_count);
-    memcpy(fields, exchange->response_fields, exchange->response_field_count * sizeof *fields);
-    struct response_parts parts = {
-        .status = exchange->response.status, .reason = exchange->response.reason, .fields = fields};
-    parts.field_count =
-        headers_select_record(fields, exchange->response_field_count, exchange->choice.route->replay_drop);
-    size_t head = stored_response_head_size(&parts), body = buffer_len(&answer->body);
+    struct response_parts parts = {.status = message->status, .reason = message->reason, .fields = fields};
+    parts.field_count = headers_select_record(fields, count, exchange->choice.route->replay_drop);
+    size_t head = stored_response_head_size(&parts), body = buffer_len(content);
     answer->stored = store_bytes_new(head + body);
     stored_response_write_head(answer->stored->data, &parts, body);
     if (body)
-        memcpy(answer->stored->data + head, buffer_data(&answer->body), body);
+        memcpy(answer->stored->data + head, buffer_data(content), body);
     answer->stored_body = (struct span){(const char *)answer->stored->data + head, body};
-    buffer_free(&answer->body); /* the client gets the rest of its body from the block */
+    buffer_free(content); /* the client gets the rest of its body from the block */
+}
+
+static void record_response(struct exchange *exchange)
+{
+    size_t count = exchange->response_field_count;
+    struct http_field *fields = NEW_ARRAY(struct http_field, count);
+    memcpy(fields, exchange->response_fields, count * sizeof *fields);
+    record(exchange, &exchange->response, fields, count, &exchange->answer.body);
     free(fields);
 }
 
@@ -95,6 +102,42 @@ enum flow_event settle_withdraw(struct exchange *exchange)
     enum flow_event next = release_unsent(exchange, STORE_REASON_WITHDRAWN);
     exchange->outcome = outcome; /* nothing was executed or released by this attempt: it had left */
     return next;
+}
+
+enum flow_event settle_put_back(struct exchange *exchange)
+{
+    if (exchange->call) { /* the drain's limit */
+        upstream_cancel(exchange->call);
+        exchange->call = NULL;
+    }
+    crash_point(exchange->worker, "before-put-back");
+    exchange->known.state = STORE_UNKNOWN;
+    return submit(exchange, STORE_RESTORE, exchange->reason);
+}
+
+/* The answer of a probe is the outcome, for this attempt as for all others: a replay. It counts no execution. */
+enum flow_event settle_probed(struct exchange *exchange)
+{
+    struct store_op *op = &exchange->settle;
+    struct exchange_probe *probe = exchange->probe;
+    const struct conf_route *route = exchange->choice.route;
+    struct http_field *fields = NEW_ARRAY(struct http_field, probe->head.field_count);
+    size_t count = headers_select_response(&probe->head, route->replayed_header, fields);
+    exchange->outcome = OUTCOME_REPLAYED;
+    if (probe->too_large)
+        exchange_problem(exchange, PROBLEM_RESPONSE_NOT_KEPT, OUTCOME_REFUSED_UNKNOWN);
+    else
+        record(exchange, &probe->head, fields, count, &probe->body);
+    free(fields);
+    exchange->answer.complete = true;
+    exchange->known.state = STORE_COMPLETED;
+    exchange->known.status = op->status = probe->head.status;
+    op->response = exchange->answer.stored;
+    op->not_kept = probe->too_large;
+    op->retention_ms = route->retention;
+    op->forwarded_until_ms = exchange->known.forwarded_until_ms;
+    crash_point(exchange->worker, "before-complete");
+    return submit(exchange, STORE_COMPLETE, STORE_REASON_PROBED);
 }
 
 static enum flow_event abandon(struct exchange *exchange, enum store_reason reason)

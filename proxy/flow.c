@@ -29,11 +29,13 @@ static const struct flow_step table[FLOW_STATE_COUNT][FLOW_EVENT_COUNT] = {
     [FLOW_PASSING][FLOW_DRAIN_LIMIT] = {FLOW_SETTLING, FLOW_DO_STOP},
     [FLOW_PASSING][FLOW_GRANTED] = {FLOW_PASSING, FLOW_DO_ADOPT},
     [FLOW_PASSING][FLOW_GRANTED_UNKNOWN] = {FLOW_PASSING, FLOW_DO_ADOPT},
+    [FLOW_PASSING][FLOW_GRANTED_TO_ASK] = {FLOW_PASSING, FLOW_DO_ADOPT},
     [FLOW_PASSING][FLOW_DECIDED] = {FLOW_PASSING, FLOW_DO_NOTHING},
 
     /* The store decides. A client that goes, or is told to come again, takes its op out of the line. */
     [FLOW_RESERVING][FLOW_GRANTED] = {FLOW_FORWARDING, FLOW_DO_FORWARD},
     [FLOW_RESERVING][FLOW_GRANTED_UNKNOWN] = {FLOW_FORWARDING, FLOW_DO_FORWARD},
+    [FLOW_RESERVING][FLOW_GRANTED_TO_ASK] = {FLOW_PROBING, FLOW_DO_PROBE},
     [FLOW_RESERVING][FLOW_GRANTED_TOO_LATE] = {FLOW_SETTLING, FLOW_DO_WITHDRAW},
     [FLOW_RESERVING][FLOW_DECIDED] = {FLOW_REPLYING, FLOW_DO_REPLY},
     [FLOW_RESERVING][FLOW_DECIDED_TOO_LATE] = {FLOW_OVER, FLOW_DO_CLOSE},
@@ -41,6 +43,13 @@ static const struct flow_step table[FLOW_STATE_COUNT][FLOW_EVENT_COUNT] = {
     [FLOW_RESERVING][FLOW_WAIT_OVER] = {FLOW_RESERVING, FLOW_DO_ANSWER_CANCEL},
     [FLOW_RESERVING][FLOW_CLIENT_GONE] = {FLOW_RESERVING, FLOW_DO_CANCEL},
     [FLOW_RESERVING][FLOW_DRAIN_LIMIT] = {FLOW_RESERVING, FLOW_DO_ANSWER_CANCEL},
+
+    /* The API is asked about an unknown action. Nothing is sent that could act, so what was known can be put back. */
+    [FLOW_PROBING][FLOW_HAPPENED] = {FLOW_SETTLING, FLOW_DO_RECORD_PROBE},
+    [FLOW_PROBING][FLOW_NOT_HAPPENED] = {FLOW_FORWARDING, FLOW_DO_FORWARD},
+    [FLOW_PROBING][FLOW_STILL_UNKNOWN] = {FLOW_SETTLING, FLOW_DO_PUT_BACK},
+    [FLOW_PROBING][FLOW_CLIENT_GONE] = {FLOW_PROBING, FLOW_DO_DETACH},
+    [FLOW_PROBING][FLOW_DRAIN_LIMIT] = {FLOW_SETTLING, FLOW_DO_PUT_BACK},
 
     /* The request is on its way, or about to be. Whatever the client does, the action goes on. */
     [FLOW_FORWARDING][FLOW_UNSENT] = {FLOW_SETTLING, FLOW_DO_SETTLE},
@@ -65,6 +74,7 @@ static const struct flow_step table[FLOW_STATE_COUNT][FLOW_EVENT_COUNT] = {
     [FLOW_SETTLING][FLOW_DRAIN_LIMIT] = {FLOW_SETTLING, FLOW_DO_NOTHING},
     [FLOW_SETTLING][FLOW_GRANTED] = {FLOW_SETTLING, FLOW_DO_SETTLE},
     [FLOW_SETTLING][FLOW_GRANTED_UNKNOWN] = {FLOW_SETTLING, FLOW_DO_SETTLE},
+    [FLOW_SETTLING][FLOW_GRANTED_TO_ASK] = {FLOW_SETTLING, FLOW_DO_SETTLE},
     [FLOW_SETTLING][FLOW_DECIDED] = {FLOW_REPLYING, FLOW_DO_REPLY},
 
     [FLOW_REPLYING][FLOW_WRITTEN] = {FLOW_OVER, FLOW_DO_CLOSE},
@@ -81,9 +91,9 @@ const struct flow_step *flow_find(enum flow_state state, enum flow_event event)
 const char *flow_state_name(enum flow_state state)
 {
     static const char *const names[FLOW_STATE_COUNT] = {
-        [FLOW_READING] = "READING",       [FLOW_PASSING] = "PASSING",     [FLOW_RESERVING] = "RESERVING",
-        [FLOW_FORWARDING] = "FORWARDING", [FLOW_STREAMING] = "STREAMING", [FLOW_SETTLING] = "SETTLING",
-        [FLOW_REPLYING] = "REPLYING",     [FLOW_OVER] = "OVER",
+        [FLOW_READING] = "READING",   [FLOW_PASSING] = "PASSING",       [FLOW_RESERVING] = "RESERVING",
+        [FLOW_PROBING] = "PROBING",   [FLOW_FORWARDING] = "FORWARDING", [FLOW_STREAMING] = "STREAMING",
+        [FLOW_SETTLING] = "SETTLING", [FLOW_REPLYING] = "REPLYING",     [FLOW_OVER] = "OVER",
     };
     return state < FLOW_STATE_COUNT ? names[state] : "?";
 }
@@ -98,9 +108,13 @@ const char *flow_event_name(enum flow_event event)
         [FLOW_ASKED] = "asked",
         [FLOW_GRANTED] = "granted",
         [FLOW_GRANTED_UNKNOWN] = "granted unknown",
+        [FLOW_GRANTED_TO_ASK] = "granted unknown, to be asked about",
         [FLOW_GRANTED_TOO_LATE] = "granted too late",
         [FLOW_DECIDED] = "decided",
         [FLOW_DECIDED_TOO_LATE] = "decided too late",
+        [FLOW_HAPPENED] = "happened",
+        [FLOW_NOT_HAPPENED] = "not happened",
+        [FLOW_STILL_UNKNOWN] = "still unknown",
         [FLOW_DEGRADED] = "degraded",
         [FLOW_WAIT_OVER] = "wait over",
         [FLOW_CLIENT_GONE] = "client gone",

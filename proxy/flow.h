@@ -2,7 +2,8 @@
  * flow.h - PURE. The life of a request as one table: (state, event) → (next state, action). Contract §4.
  *
  * Two laws, kept for ever by tests/unit/test_flow.c:
- *   1. nothing enters FORWARDING but by GRANTED, or by GRANTED_UNKNOWN under `on_unknown: retry`;
+ *   1. nothing enters FORWARDING but by GRANTED, by GRANTED_UNKNOWN under `on_unknown: retry`, or by a settled *not
+ *      happened* of a probe;
  *   2. nothing leaves FORWARDING but into STREAMING or SETTLING, nothing leaves STREAMING but into SETTLING:
  *      a 504 or a leaving client detaches the client and changes no state.
  *
@@ -17,6 +18,7 @@ enum flow_state {
     FLOW_READING,    /* a keyed request arrives; no reservation yet */
     FLOW_PASSING,    /* unprotected: streams both ways */
     FLOW_RESERVING,  /* the store decides, or the exchange stands in line */
+    FLOW_PROBING,    /* the token of an unknown action is ours; the API is asked whether it happened */
     FLOW_FORWARDING, /* the token is ours; the request goes out; no final head yet */
     FLOW_STREAMING,  /* the head came, the end has not */
     FLOW_SETTLING,   /* the ending is being made durable */
@@ -33,9 +35,13 @@ enum flow_event {
     FLOW_ASKED,       /* it does not: the store's writer decides */
     FLOW_GRANTED,
     FLOW_GRANTED_UNKNOWN,  /* under `retry` */
+    FLOW_GRANTED_TO_ASK,   /* the same under `probe` */
     FLOW_GRANTED_TOO_LATE, /* nobody waits for it any more */
     FLOW_DECIDED,          /* the store answered: replay, mismatch, busy, unknown, failed … */
     FLOW_DECIDED_TOO_LATE, /* the same, or cancelled, with nobody there to hear it */
+    FLOW_HAPPENED,         /* the API says so: its answer is the outcome */
+    FLOW_NOT_HAPPENED,     /* the API says so, and long enough after the last forwarding ended */
+    FLOW_STILL_UNKNOWN,    /* it could not be asked, did not tell, or cannot be believed yet */
     FLOW_DEGRADED,         /* the store failed and `on_store_error: pass` applies */
     FLOW_WAIT_OVER,        /* wait_timeout or store.timeout: the client is answered, the op cancelled */
     FLOW_CLIENT_GONE,
@@ -59,12 +65,15 @@ enum flow_action {
     FLOW_DO_NOTHING,
     FLOW_DO_PASS,          /* open the upstream call, stream */
     FLOW_DO_RESERVE,       /* submit the RESERVE */
+    FLOW_DO_PROBE,         /* ask the API whether it happened */
     FLOW_DO_FORWARD,       /* send the request upstream */
     FLOW_DO_CANCEL,        /* take the RESERVE back */
     FLOW_DO_ANSWER_CANCEL, /* answer the client, then take it back */
     FLOW_DO_ADOPT,         /* passing unprotected already: keep the late token for the outcome */
     FLOW_DO_WITHDRAW,      /* give the token back: RELEASE or RESTORE */
     FLOW_DO_SETTLE,        /* record how it ended */
+    FLOW_DO_RECORD_PROBE,  /* the probe's answer is how it ended */
+    FLOW_DO_PUT_BACK,      /* the unknown action as it was */
     FLOW_DO_DETACH,        /* the client is gone: go on without it */
     FLOW_DO_DETACH_504,    /* the client has waited enough: 504, go on without it */
     FLOW_DO_STREAM,        /* head and body go to the client as they come */

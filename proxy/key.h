@@ -22,7 +22,12 @@ struct key_request { /* everything that a key can be made of */
     struct span body; /* the whole body; only read where body_complete */
     bool body_complete;
     struct span tls_subject, tls_fingerprint; /* empty: none */
+    struct evp_md_ctx_st *digest;             /* to hash with; NULL: one is made for the call */
 };
+
+/* Setting up a digest costs more than using it: a thread keeps one. */
+struct evp_md_ctx_st *key_digest_new(void);
+void key_digest_free(struct evp_md_ctx_st *digest);
 
 enum key_answer {
     KEY_HAVE,        /* identity is filled */
@@ -48,9 +53,9 @@ struct key_identity {
     uint8_t fingerprint[32];    /* what the key is bound to; method, host and path always are */
     uint8_t content[32];        /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
     enum key_scope scope;
-    bool anonymous;        /* scope auto fell through to nobody */
-    bool both_credentials; /* scope auto: Authorization and Cookie were there */
-    char task[256];        /* "" if none */
+    bool anonymous;             /* scope auto fell through to nobody */
+    bool both_credentials;      /* scope auto: Authorization and Cookie were there */
+    char task[512];             /* "" if none; as much as the store keeps */
 };
 
 /* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call
@@ -63,5 +68,9 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
 
 /* What a key of this kind is bound to on this route: never FINGERPRINT_DEFAULT. */
 enum conf_fingerprint_kind key_fingerprint_kind(const struct conf_route *route, bool derived);
+/* What a component says in a request whose body is complete, as text. False: it yields no value (contract §3). The text
+ * lives in the request, the component or `scratch`, until that is used again. */
+bool key_component_text(const struct component *component, const struct key_request *request, struct buffer *scratch,
+                        struct span *text);
 
 void key_id_hex(const uint8_t id[32], char out[65]);

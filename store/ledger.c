@@ -194,7 +194,7 @@ static struct record_outcome ending(const struct ledger_input *input, const stru
         .state = state,
         .reason = state == STORE_UNKNOWN ? op->reason : STORE_REASON_NONE,
         .status = op->status,
-        .executions = (record->has_outcome ? record->outcome.executions : 0) + 1,
+        .executions = (record->has_outcome ? record->outcome.executions : 0) + (op->reason != STORE_REASON_PROBED),
         .token = op->token,
         .since_ms = input->now_ms,
         .expires_ms = ledger_later(input->now_ms, op->retention_ms),

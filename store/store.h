@@ -73,7 +73,8 @@ enum store_reason {
     STORE_REASON_DRAIN,           /* einmal was told to end before the API answered */
     STORE_REASON_LOST,            /* no living exchange holds its token */
     STORE_REASON_UNSENT,          /* not one byte was sent (only in answers) */
-    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted (only in answers) */
+    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted, and none of those who waited may execute:
+                                     nothing was sent (only in answers) */
     STORE_REASON_PROBED,          /* asked the API, which did not know (only in ops and answers) */
 };
 
@@ -108,7 +109,8 @@ enum store_answer {
     STORE_REPLAY, /* result.response, or NULL with result.not_kept: completed (or, to those who waited, RELEASED or
                      UNKNOWN with the response that ended it: see result.state) */
     STORE_ENDED,  /* to those who waited: the attempt ended without a response, result.reason tells how */
-    STORE_BUSY,   /* in progress, and no_wait was set or the line is full */
+    STORE_BUSY,   /* in progress, and no_wait was set or the line is full; or (waited, state UNKNOWN) a probe came too
+                     early: see result.forwarded_until_ms */
     STORE_OTHER_IDENTITY, /* no record of one's own, but a live one of another identity with the same key and content */
     STORE_MISMATCH,       /* same id, different fingerprint */
     STORE_REPORT_UNKNOWN, /* unknown, and op.retry_unknown is not set: result.since_ms, .reason, .response (or NULL) */
@@ -163,12 +165,15 @@ struct store_op {
 
     /* COMPLETE, RELEASE, ABANDON, RESTORE */
     uint64_t token;
-    enum store_reason reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED. ABANDON: why */
+    enum store_reason
+        reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED, DRAIN. ABANDON:
+                   why. COMPLETE: NONE, or PROBED: nothing was forwarded, a probe's answer is the outcome */
     struct store_bytes
         *response;     /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept */
     bool not_kept;     /* there was a response that is too large to record */
     bool not_happened; /* RELEASE after GRANTED_UNKNOWN: a settled probe said so, the action counts as new.
-                          Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON */
+                          Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON.
+                          RESTORE, PROBED: the API said so, too early to be believed: those who wait get BUSY */
     uint16_t status;
     int64_t retention_ms;       /* from the moment it is recorded; a duration or STORE_FOREVER */
     int64_t forwarded_until_ms; /* ABANDON: when this forwarding ended */
@@ -204,6 +209,8 @@ struct store_config {
     int64_t lock_wait_ms; /* how long to wait for another instance to let go of the directory */
     bool strict;          /* durability: each commit survives power loss before it counts */
     uint32_t waiters_per_action, waiters;
+    uint32_t
+        recent_max; /* for tests: ids kept in memory before they are merged into the index; 0: as many as is good */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
     const char *crash_at; /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */
@@ -239,14 +246,18 @@ void store_no_grant(struct store_op *op, bool no_grant);
 struct store_status {
     bool failing;             /* commits or look-ups fail now */
     int64_t failing_since_ms; /* store time; 0 if not failing */
+    bool look_ups_fail;       /* …of which these, now */
     bool full;                /* new keys are refused */
     uint64_t used_bytes, max_bytes;
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;
     int64_t oldest_unknown_ms; /* when it became unknown; 0: none */
+    /* Since the store was opened. Commits without an op (sweeping alone) are in no group. */
     uint64_t commits, commit_ops;
-    uint64_t commit_ns_buckets[24];  /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
-    uint64_t group_size_buckets[12]; /* powers of two, from 1 */
+    uint64_t commit_ns_sum;
+    uint64_t commit_ns_buckets[24]; /* bucket i: commits shorter than 64 µs << i, and not in one before; the last takes
+                                       all that remain. Their sum is `commits` */
+    uint64_t group_size_buckets[12]; /* bucket i: groups of 1 << i up to (2 << i) - 1 ops; the ops' sum is commit_ops */
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */
 
@@ -314,6 +325,11 @@ enum store_read store_get(struct store *store, const struct store_id *id, struct
 
 /* Writes a consistent copy of the store to `fd` (an open, empty file): a directory with this file as data.mdb is a
  * store. Every outcome that was acknowledged before the call is in it. False, with a message in `error`, if it could
- * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. The
- * memory engine has no backup. Restoring forgets newer keys: they would execute again. */
+ * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. One at
+ * a time. It is given up when the store must be reopened, or when what is written meanwhile nearly fills it: a copy
+ * never costs an outcome its room. The copy is not synced. The memory engine has no backup. Restoring forgets newer
+ * keys: they would execute again. */
 bool store_backup(struct store *store, int fd, char *error, size_t error_size);
+/* From any thread: a backup that runs fails soon. For the end of the process; store_close() must find none of the calls
+ * for people running. */
+void store_backup_stop(struct store *store);

@@ -287,6 +287,18 @@ static void only_half_closed_wait(struct fixture *fixture)
     expect_all(fixture, waits, 0, STORE_ENDED, STORE_RELEASED, STORE_REASON_UNSENT, 0);
 }
 
+/* Nothing says that the API cannot be reached: they are told to ask again, not that it failed. */
+static void only_half_closed_wait_for_one_that_withdraws(struct fixture *fixture)
+{
+    struct asked waits[WAITERS];
+    uint64_t token = burst(fixture, waits);
+    for (unsigned i = 0; i < WAITERS; i++)
+        store_no_grant(&waits[i].op, true);
+    tell(&fixture->driver, ending_op(STORE_RELEASE, KEY, token, STORE_REASON_WITHDRAWN));
+    expect_all(fixture, waits, 0, STORE_ENDED, STORE_RELEASED, STORE_REASON_WITHDRAWN, 0);
+    CHECK_EQUAL(tell(&fixture->driver, reserve_op(KEY, 1)).answer, STORE_GRANTED, "and who asks again executes");
+}
+
 static void busy_without_waiting(struct fixture *fixture)
 {
     granted(&fixture->driver, KEY, 1);
@@ -524,6 +536,64 @@ static void probed_reaches_all_waiting(struct fixture *fixture)
     }
     tell(driver, ending_op(STORE_RESTORE, KEY, token, STORE_REASON_PROBED));
     expect_all(fixture, waits, 0, STORE_REPORT_UNKNOWN, STORE_UNKNOWN, STORE_REASON_STATUS, 2000);
+}
+
+/* "Not happened", but the API may still be working on it: those who wait are to come again, and learn when. */
+static void probed_too_early_reaches_all_waiting(struct fixture *fixture)
+{
+    struct driver *driver = &fixture->driver;
+    struct asked waits[WAITERS];
+    struct store_result before = make_unknown(fixture, KEY);
+    struct asked restore = ending_op(STORE_RESTORE, KEY, regrant(fixture, KEY), STORE_REASON_PROBED);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        waits[i] = i % 2 ? retry_op(KEY) : reserve_op(KEY, 1);
+        ask(driver, &waits[i]);
+        until_noticed(driver, &waits[i]);
+    }
+    restore.op.not_happened = true;
+    tell(driver, restore);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        struct store_result result = *answered(driver, &waits[i]);
+        CHECK_EQUAL(result.answer, STORE_BUSY);
+        CHECK_EQUAL(result.state, STORE_UNKNOWN);
+        CHECK_EQUAL(result.forwarded_until_ms, before.forwarded_until_ms);
+        CHECK(result.waited && !result.response);
+    }
+    expect_as_before(fixture, KEY, &before);
+}
+
+/* Put back because einmal ends: nobody who waits is given the action once more. */
+static void drained_reaches_all_waiting(struct fixture *fixture)
+{
+    struct driver *driver = &fixture->driver;
+    struct asked waits = retry_op(KEY);
+    struct store_result before = make_unknown(fixture, KEY);
+    uint64_t token = regrant(fixture, KEY);
+    ask(driver, &waits);
+    until_noticed(driver, &waits);
+    tell(driver, ending_op(STORE_RESTORE, KEY, token, STORE_REASON_DRAIN));
+    struct store_result result = *answered(driver, &waits);
+    CHECK_EQUAL(result.answer, STORE_ENDED);
+    CHECK_EQUAL(result.reason, STORE_REASON_DRAIN);
+    expect_as_before(fixture, KEY, &before);
+}
+
+/* The answer of a probe becomes the outcome of what was forwarded before; nothing was forwarded now. */
+static void completed_by_a_probe(struct fixture *fixture)
+{
+    struct driver *driver = &fixture->driver;
+    struct store_result before = make_unknown(fixture, KEY);
+    struct asked complete = ending_op(STORE_COMPLETE, KEY, regrant(fixture, KEY), STORE_REASON_PROBED);
+    complete.op.forwarded_until_ms = before.forwarded_until_ms;
+    CHECK_EQUAL(tell_with(driver, complete, 700, 6).answer, STORE_DONE);
+    struct asked op = reserve_op(KEY, 1);
+    struct store_result result = *ask_now(driver, &op);
+    CHECK_EQUAL(result.answer, STORE_REPLAY);
+    CHECK_EQUAL(result.executions, before.executions);
+    CHECK_EQUAL(result.forwarded_until_ms, before.forwarded_until_ms);
+    CHECK_EQUAL(result.reason, STORE_REASON_NONE);
+    CHECK(is_body(result.response, 700, 6));
+    store_bytes_unref(result.response);
 }
 
 static void unknown_is_handed_on_to_who_retries(struct fixture *fixture)
@@ -876,6 +946,7 @@ static const struct store_case contract_cases[] = {
     {"withdrawn is handed on however often", withdrawn_is_handed_on_however_often, NULL},
     {"half-closed are passed over", half_closed_are_passed_over, NULL},
     {"only half-closed wait", only_half_closed_wait, NULL},
+    {"only half-closed wait for one that withdraws", only_half_closed_wait_for_one_that_withdraws, NULL},
     {"busy without waiting", busy_without_waiting, NULL},
     {"lines have limits", lines_have_limits, small_lines},
     {"cancelled leaves the line", cancelled_leaves_the_line, NULL},
@@ -886,6 +957,9 @@ static const struct store_case contract_cases[] = {
     {"retried and released by status", retried_and_released_by_status, NULL},
     {"not happened counts as new", not_happened_counts_as_new, NULL},
     {"probed reaches all waiting", probed_reaches_all_waiting, NULL},
+    {"probed too early reaches all waiting", probed_too_early_reaches_all_waiting, NULL},
+    {"drained reaches all waiting", drained_reaches_all_waiting, NULL},
+    {"completed by a probe", completed_by_a_probe, NULL},
     {"unknown is handed on to who retries", unknown_is_handed_on_to_who_retries, NULL},
     {"late owners are fenced out", late_owners_are_fenced_out, NULL},
     {"a person resolves", a_person_resolves, NULL},

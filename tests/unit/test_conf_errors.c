@@ -398,21 +398,99 @@ Test(conf_errors, origins)
     CHECK(rows);
 }
 
+Test(conf_errors, probes)
+{
+#define ASKS        CONF_ROUTE "    match: {path: \"/a/{a}\"}\n    on_unknown: probe\n"
+#define PROBE(text) ASKS "    probe: {" text "}\n"
+#define PATH(text)  PROBE("path: \"" text "\"")
+#define WRONG_PATH  AT("7:19") "routes[0].probe.path: "
+    static const struct row rows[] = {
+        {"none", ASKS, AT("6:17") "routes[0]: on_unknown: 'probe' needs a 'probe' that says how to ask\n"},
+        {"for nothing", CONF_ROUTE "    probe: {path: \"/x/{key}\"}\n",
+         AT("5:5") "routes[0]: probe: asks nobody without on_unknown: probe\n"},
+        {"for nothing, said", CONF_ROUTE "    on_unknown: retry\n    probe: {path: \"/x/{key}\"}\n",
+         AT("6:5") "routes[0]: probe: asks nobody without on_unknown: probe\n"},
+        {"no path", PROBE("method: GET"), AT("7:12") "routes[0].probe.path: missing\n"},
+        {"no mapping", ASKS "    probe: /x\n", AT("7:12") "routes[0].probe: expected a mapping, not a single value\n"},
+        {"misspelt", PROBE("path: \"/x/{key}\", setle: 1s"),
+         AT("7:31") "unknown key 'setle' in routes[0].probe (did you mean 'settle'?)\n"},
+        {"a method with effects", PROBE("path: \"/x/{key}\", method: POST"),
+         AT("7:39") "routes[0].probe.method: expected GET or HEAD, not 'POST'\n"},
+        {"a relative path", PATH("x/{key}"), WRONG_PATH "'x/{key}': a path begins with /\n"},
+        {"no value", PATH("/x"),
+         WRONG_PATH "'/x': names no value of the attempt, so it cannot tell one action from another\n"},
+        {"a space", PATH("/x y/{key}"),
+         WRONG_PATH "'/x y/{key}': spaces, control characters and what is not ASCII must be written as %XX\n"},
+        {"a fragment", PATH("/x/{key}#y"), WRONG_PATH "'/x/{key}#y': # cannot be sent\n"},
+        {"half a %XX", PATH("/x%2/{key}"), WRONG_PATH "'/x%2/{key}': % must be followed by two hexadecimal digits\n"},
+        {"open", PATH("/x/{key"), WRONG_PATH "'/x/{key': { without a } after it\n"},
+        {"not opened", PATH("/x/key}"), WRONG_PATH "'/x/key}': } without a { before it\n"},
+        {"dots", PATH("/x/../{key}"), WRONG_PATH "'/x/../{key}': no segment may be . or ..\n"},
+        {"another component", PATH("/x/{query:a}"),
+         WRONG_PATH "{query:a}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"no component", PATH("/x/{id}"),
+         WRONG_PATH "{id}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"no pointer", PATH("/x/{json:a}"),
+         WRONG_PATH "{json:a}: expected {key}, {path:NAME}, {json:/POINTER} or {header:NAME}\n"},
+        {"a name that the route's path has not", PATH("/x/{path:b}"), WRONG_PATH "match.path has no {b}\n"},
+        {"both", PROBE("path: \"/x/{key}\", happened: [200, 404], not_happened: [410, 404]"),
+         AT("7:73") "routes[0].probe.not_happened: 404 is in the other list as well: it cannot mean both\n"},
+        {"both, one by default", PROBE("path: \"/x/{key}\", happened: [404]"),
+         AT("7:42") "routes[0].probe.happened: 404 is in the other list as well: it cannot mean both\n"},
+        {"both, a class", PROBE("path: \"/x/{key}\", happened: [2xx], not_happened: [2xx]"),
+         AT("7:63") "routes[0].probe.not_happened: 2xx is in the other list as well: it cannot mean both\n"},
+        {"Retry-After", PROBE("path: \"/x/{key}\", not_happened: [\"404+retry-after\"]"),
+         AT("7:46") "routes[0].probe.not_happened: a probe's status counts with or without Retry-After: write it "
+                    "without\n"},
+        {"no status", PROBE("path: \"/x/{key}\", happened: [ok]"),
+         AT("7:42") "routes[0].probe.happened[0]: expected a status such as 409, \"409+retry-after\" or a class such "
+                    "as 5xx, not 'ok'\n"},
+        {"settle", PROBE("path: \"/x/{key}\", settle: never"),
+         AT("7:39") "routes[0].probe.settle: expected a duration such as 250ms, 2s, 5m, 24h or 7d, not 'never'\n"},
+    };
+    CHECK(rows);
+}
+
+Test(conf_errors, side_listeners)
+{
+#define OPEN        " can be reached from other machines: set admin.token_file, or listen on 127.0.0.1 or a unix socket\n"
+#define TAKEN(name) " is the address of " name " already: choose another port or path\n"
+    static const struct row rows[] = {
+        {"misspelt", CONF_ROUTE "admin: {adress: a:1}\n",
+         AT("5:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
+        {"no port", CONF_ROUTE "health: {address: a}\n",
+         AT("5:19") "health.address: 'a': expected host:port or [IPv6]:port\n"},
+        {"health has no mode", CONF_ROUTE "health: {address: \"unix:/h\", mode: 0600}\n",
+         AT("5:30") "unknown key 'mode' in health\n"},
+        {"mode of no socket", CONF_ROUTE "admin: {address: \"127.0.0.1:1\", mode: 0600}\n",
+         AT("5:39") "admin.mode: only a unix socket has permissions\n"},
+        {"all addresses", CONF_ROUTE "admin: {address: \"0.0.0.0:1\"}\n", AT("5:18") "admin.address: '0.0.0.0:1'" OPEN},
+        {"all IPv6 addresses", CONF_ROUTE "admin: {address: \"[::]:1\"}\n", AT("5:18") "admin.address: '[::]:1'" OPEN},
+        {"another address", CONF_ROUTE "admin: {address: \"128.0.0.1:1\"}\n",
+         AT("5:18") "admin.address: '128.0.0.1:1'" OPEN},
+        {"a name", CONF_ROUTE "admin: {address: \"localhost.example:1\"}\n",
+         AT("5:18") "admin.address: 'localhost.example:1'" OPEN},
+        {"the empty file name", CONF_ROUTE "admin: {address: \"0.0.0.0:1\", token_file: \"\"}\n",
+         AT("5:43") "admin.token_file: expected the name of a file, not an empty text\n"},
+        {"token without address", CONF_ROUTE "admin: {token_file: /t}\n",
+         AT("5:21") "admin.token_file: there is no admin.address to ask it at\n"},
+        {"admin where clients come",
+         CONF_ROUTE "listen: [{address: \"127.0.0.1:1\"}]\nadmin: {address: \"127.0.0.1:1\"}\n",
+         AT("6:18") "admin.address: '127.0.0.1:1'" TAKEN("listen[0].address")},
+        {"health where clients come",
+         CONF_ROUTE "listen: [{address: \"a:1\"}, {address: \"unix:/x\"}]\nhealth: {address: \"unix:/x\"}\n",
+         AT("6:19") "health.address: 'unix:/x'" TAKEN("listen[1].address")},
+        {"both", CONF_ROUTE "health: {address: \"localhost:1\"}\nadmin: {address: \"LOCALHOST:1\"}\n",
+         AT("6:18") "admin.address: 'LOCALHOST:1'" TAKEN("health.address")},
+    };
+    CHECK(rows);
+}
+
 Test(conf_errors, later_versions)
 {
     static const struct row rows[] = {
-        {"misspelt inside of it", CONF_UPSTREAMS "admin: {adress: a:1}\n",
-         AT("3:1") "admin: not supported yet\n" AT("3:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
-        {"health", CONF_UPSTREAMS "health: {address: a:1}\n", AT("3:1") "health: not supported yet\n"},
-        {"admin", CONF_UPSTREAMS "admin: {address: a:1}\n", AT("3:1") "admin: not supported yet\n"},
         {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
          AT("3:15") "watch_config: 'true' is not supported yet\n"},
-        {"drain_delay", CONF_UPSTREAMS "timeouts: {drain_delay: 5s}\n",
-         AT("3:25") "timeouts.drain_delay: more than 0s is not supported yet\n"},
-        {"probe", CONF_ROUTE "    probe: {path: /x}\n", AT("5:5") "routes[0].probe: not supported yet\n"},
-        {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
-         AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
-        {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
     };
     CHECK(rows);
 }

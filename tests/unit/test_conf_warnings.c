@@ -53,6 +53,19 @@ Test(conf_warnings, each_kind)
          AT("6:16") "routes[0].retention: retention is shorter than wait_timeout: a record may be gone while others "
                     "still "
                     "wait for it\n"},
+        {"settle", CONF_ROUTE "    on_unknown: probe\n    probe: {path: \"/x/{key}\", settle: 59s}\n",
+         AT("6:39") "routes[0].probe.settle: shorter than the upstream's response_timeout: an API that is still "
+                    "working on the action would be believed that it has not happened, and it would execute again\n"},
+        {"settle as long as that", CONF_ROUTE "    on_unknown: probe\n    probe: {path: \"/x/{key}\", settle: 60s}\n",
+         ""},
+        {"a refusal tells nothing",
+         CONF_ROUTE "    on_unknown: probe\n    probe: {path: \"/x/{key}\", not_happened: [404, 403]}\n",
+         AT("6:51") "routes[0].probe.not_happened: with 403 an API refuses to say or fails to look; it does not tell "
+                    "what happened\n"},
+        {"nor does a class with one",
+         CONF_ROUTE "    on_unknown: probe\n    probe: {path: \"/x/{key}\", not_happened: [4xx]}\n",
+         AT("6:46") "routes[0].probe.not_happened: with 401 an API refuses to say or fails to look; it does not tell "
+                    "what happened\n"},
         {"nobody waits", CONF_ROUTE "    retention: 29s\n    on_concurrent: reject\n", ""},
         {"as long as the wait", CONF_ROUTE "    retention: 30s\n", ""},
         {"hidden", CONF_ROUTE "    match: {path: /a/**}\n  - name: s\n    match: {path: /a/b}\n",

@@ -17,7 +17,8 @@
 /* clang-format on */
 #define LONG_50  "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define LONG_250 LONG_50 LONG_50 LONG_50 LONG_50 LONG_50
-#define LONG_512 LONG_250 LONG_250 "xxxxxxxxxxxx"
+#define LONG_500 LONG_250 LONG_250
+#define LONG_512 LONG_500 "xxxxxxxxxxxx"
 
 /* ---- which alternative ------------------------------------------------------------------------ */
 
@@ -870,11 +871,12 @@ Test(key, names_the_task)
         {"header:T", SENT("k"), "", "absent"},
         {"header:T", SENT_AS("T: a", "T: b"), "", "which of two?"},
         {"header:T", SENT_AS("T: a\tb\x7f"), "ab", "control characters dropped"},
-        {"header:T", SENT_AS("T: " LONG_250 "12345"), LONG_250 "12345", "255 bytes fit"},
-        {"header:T", SENT_AS("T: " LONG_250 "123456"), LONG_250 "12345", "256 are cut"},
-        {"header:T", SENT_AS("T: " LONG_250 "123\xe2\x82\xac"), LONG_250 "123", "not inside a sequence"},
-        {"header:T", SENT_AS("T: " LONG_250 "12\xe2\x82\xac!"), LONG_250 "12\xe2\x82\xac", "a sequence that just fits"},
-        {"header:T", SENT_AS("T: " LONG_250 "1\xf0\x9f\x98\x80\xc3\xa4"), LONG_250 "1\xf0\x9f\x98\x80",
+        {"header:T", SENT_AS("T: " LONG_500 "12345678901"), LONG_500 "12345678901", "511 bytes fit"},
+        {"header:T", SENT_AS("T: " LONG_500 "123456789012"), LONG_500 "12345678901", "512 are cut"},
+        {"header:T", SENT_AS("T: " LONG_500 "123456789\xe2\x82\xac"), LONG_500 "123456789", "not inside a sequence"},
+        {"header:T", SENT_AS("T: " LONG_500 "12345678\xe2\x82\xac!"), LONG_500 "12345678\xe2\x82\xac",
+         "a sequence that just fits"},
+        {"header:T", SENT_AS("T: " LONG_500 "1234567\xf0\x9f\x98\x80\xc3\xa4"), LONG_500 "1234567\xf0\x9f\x98\x80",
          "cut before the next"},
         {"json:/t", WITH_BODY("{\"t\":\"x\\n\\u0000y\"}"), "xy", "controls of JSON, too"},
         {"json:/t", WITH_BODY("{\"t\":7.0}"), "7.0", "a number as written"},
