@@ -108,7 +108,8 @@ static bool list(struct listing *listing)
 
 /* ---- list ------------------------------------------------------------------------------------- */
 
-static const char *const list_titles[] = {"ID", "STATE", "AGE", "ROUTE", "STATUS", "RUNS", "REASON", "TASK", "KEY", NULL};
+static const char *const list_titles[] = {"ID",   "STATE",  "AGE",  "ROUTE", "STATUS",
+                                          "RUNS", "REASON", "TASK", "KEY",   NULL};
 
 struct printing {
     struct table table;
@@ -233,8 +234,9 @@ static int find_action(const struct control *control, const char *given, char id
     bool fine = list(&listing);
     free(listing.next);
     if (fine && search.count != 1)
-        fprintf(stderr, search.count ? "einmal: several actions begin with %s: give more of the id\n"
-                                     : "einmal: no recorded action begins with %s\n",
+        fprintf(stderr,
+                search.count ? "einmal: several actions begin with %s: give more of the id\n"
+                             : "einmal: no recorded action begins with %s\n",
                 given);
     memcpy(id, search.found, ACTION_ID_TEXT);
     return fine && search.count == 1 ? EXIT_FINE : EXIT_FAILED;
@@ -358,7 +360,8 @@ int command_tasks_show(const struct arguments *arguments)
     control_encode(&target, arguments->operands[0]);
     buffer_append(&target, "", 1);
     code = EXIT_FAILED;
-    if (control_ask_fine(&control, &(struct control_request){.method = "GET", .target = buffer_data(&target)}, &answer)) {
+    if (control_ask_fine(&control, &(struct control_request){.method = "GET", .target = buffer_data(&target)},
+                         &answer)) {
         record_print(&answer, arguments->json ? NULL : record_show_task);
         control_answer_free(&answer);
         code = EXIT_FINE;

@@ -1,6 +1,6 @@
 /*
- * command_record.h - recorded actions as the admin interface tells of them (JSON, contract §8), shown to people. Private
- * to the command line.
+ * command_record.h - recorded actions as the admin interface tells of them (JSON, contract §8), shown to people.
+ * Private to the command line.
  */
 #pragma once
 

@@ -63,8 +63,8 @@ int command_health(const struct arguments *arguments)
         return code;
     const char *target = arguments->ready ? "/readyz" : "/healthz";
     code = EXIT_FAILED;
-    if (control_ask(&control,
-                    &(struct control_request){.method = "GET", .target = target, .timeout_ms = HEALTH_MS}, &answer)) {
+    if (control_ask(&control, &(struct control_request){.method = "GET", .target = target, .timeout_ms = HEALTH_MS},
+                    &answer)) {
         print_health(arguments, &answer);
         code = answer.status == 200 ? EXIT_FINE : EXIT_FAILED;
         control_answer_free(&answer);

@@ -53,9 +53,9 @@ struct key_identity {
     uint8_t fingerprint[32];    /* what the key is bound to; method, host and path always are */
     uint8_t content[32];        /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
     enum key_scope scope;
-    bool anonymous;             /* scope auto fell through to nobody */
-    bool both_credentials;      /* scope auto: Authorization and Cookie were there */
-    char task[512];             /* "" if none; as much as the store keeps */
+    bool anonymous;        /* scope auto fell through to nobody */
+    bool both_credentials; /* scope auto: Authorization and Cookie were there */
+    char task[512];        /* "" if none; as much as the store keeps */
 };
 
 /* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call

@@ -96,16 +96,13 @@ bool time_of_text(struct span text, int64_t *ms)
     return true;
 }
 
-/* Length of the next character, 0 where it is not to be shown: controls (C1 too) and what is no UTF-8. */
-static size_t shown_length(const char *at, const char *end)
+/* Does a terminal show it, or obey it: controls, C1 in UTF-8 too? `len` 0: no UTF-8. */
+static bool is_shown(const char *at, size_t len)
 {
-    size_t len = utf8_length(at, end);
     unsigned char first = (unsigned char)at[0];
-    if (len == 1 && (first < 0x20 || first == 0x7F))
-        return 0;
-    if (len == 2 && first == 0xC2 && (unsigned char)at[1] < 0xA0)
-        return 0;
-    return len;
+    if (len == 1)
+        return first >= 0x20 && first != 0x7F;
+    return len > 0 && !(len == 2 && first == 0xC2 && (unsigned char)at[1] < 0xA0);
 }
 
 size_t clean_text(struct span text, size_t columns, FILE *out)
@@ -113,18 +110,16 @@ size_t clean_text(struct span text, size_t columns, FILE *out)
     const char *at = text.data, *end = at + text.len;
     size_t taken = 0;
     while (at < end) {
-        size_t len = shown_length(at, end);
-        bool last = columns && taken + 1 == columns;
-        bool cut = last && at + (len ? len : 1) < end;
-        if (cut) {
+        size_t len = utf8_length(at, end), step = len ? len : 1;
+        if (columns && taken + 1 == columns && at + step < end) {
             fputs("…", out);
             return taken + 1;
         }
-        if (len)
+        if (is_shown(at, len))
             fwrite(at, 1, len, out);
         else
             fputc('?', out);
-        at += len ? len : 1;
+        at += step;
         taken++;
     }
     return taken;

@@ -22,7 +22,8 @@ static bool parse(size_t command, const char *const *words, struct arguments *ou
 Test(arguments, of_the_commands_with_a_configuration)
 {
     struct arguments a;
-    cr_assert(parse(COMMAND_RUN, (const char *const[]){"-c", "f", "--listen=l", "--data", "d", "--admin", "a", NULL}, &a));
+    cr_assert(
+        parse(COMMAND_RUN, (const char *const[]){"-c", "f", "--listen=l", "--data", "d", "--admin", "a", NULL}, &a));
     cr_expect_str_eq(a.file, "f");
     cr_expect_str_eq(a.overrides.listen, "l");
     cr_expect_str_eq(a.overrides.data, "d");
@@ -47,8 +48,8 @@ Test(arguments, of_the_commands_that_ask)
 {
     struct arguments a;
     cr_assert(parse(COMMAND_ACTIONS_LIST,
-                    (const char *const[]){"--state", "unknown", "--route=r", "--task", "t", "--key", "k", "--limit", "7",
-                                          "--admin", "a", NULL},
+                    (const char *const[]){"--state", "unknown", "--route=r", "--task", "t", "--key", "k", "--limit",
+                                          "7", "--admin", "a", NULL},
                     &a));
     cr_expect(strcmp(a.state, "unknown") == 0 && strcmp(a.route, "r") == 0 && strcmp(a.task, "t") == 0);
     cr_expect_str_eq(a.key, "k");

@@ -170,9 +170,11 @@ static void expect_lines(const struct section *section, const char *text)
 
 Test(conf_write, defaults_are_filled_in)
 {
-    struct conf *conf = load("listen: [{address: unix:/s, tls: {certificate: c, key: k}}]\n"
-                             "upstreams: {api: {url: \"https://a\"}}\nroutes:\n  - name: r\n"
-                             "    key: [{header: K}, {derive: [body]}]\n");
+    struct conf *conf =
+        load("listen: [{address: unix:/s, tls: {certificate: c, key: k}}]\n"
+             "upstreams: {api: {url: \"https://a\"}}\nroutes:\n  - name: r\n"
+             "    key: [{header: K}, {derive: [body]}]\n    on_unknown: probe\n    probe: {path: \"/{key}\"}\n"
+             "admin: {address: unix:/a}\n");
     char *text = written(conf);
     expect_lines(&root_section, text);
     static const char *const lines[] = {

@@ -11,9 +11,9 @@ Test(table, ages)
         int64_t ms;
         const char *text;
     } rows[] = {
-        {-5, "0s"},          {0, "0s"},           {999, "0s"},          {1000, "1s"},         {59999, "59s"},
-        {60000, "1m"},       {3599999, "59m"},    {3600000, "1h"},      {172799999, "47h"},   {172800000, "2d"},
-        {864000000, "10d"},  {INT64_MAX, "106751991167d"},
+        {-5, "0s"},         {0, "0s"},         {999, "0s"},        {1000, "1s"},
+        {59999, "59s"},     {60000, "1m"},     {3599999, "59m"},   {3600000, "1h"},
+        {172799999, "47h"}, {172800000, "2d"}, {864000000, "10d"}, {INT64_MAX, "106751991167d"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char text[AGE_TEXT];
@@ -28,9 +28,9 @@ Test(table, sizes)
         uint64_t bytes;
         const char *text;
     } rows[] = {
-        {0, "0 bytes"},         {1, "1 byte"},       {1023, "1023 bytes"},      {1024, "1.0 KiB"},
-        {10188, "9.9 KiB"},     {10240, "10 KiB"},   {1048575, "1.0 MiB"},      {1048576, "1.0 MiB"},
-        {24117248, "23 MiB"},   {1ull << 40, "1.0 TiB"}, {UINT64_MAX, "16 EiB"},
+        {0, "0 bytes"},       {1, "1 byte"},           {1023, "1023 bytes"},   {1024, "1.0 KiB"},
+        {10188, "9.9 KiB"},   {10240, "10 KiB"},       {1048575, "1.0 MiB"},   {1048576, "1.0 MiB"},
+        {24117248, "23 MiB"}, {1ull << 40, "1.0 TiB"}, {UINT64_MAX, "16 EiB"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char text[SIZE_TEXT];
@@ -81,7 +81,9 @@ Test(table, cleaned_and_cut)
         {"plain", 0, "plain", 5},
         {"", 0, "", 0},
         {"\x1b[31mred\x07\n\x7f", 0, "?[31mred???", 11},
-        {"a\xc2\x9b" "31m", 0, "a?31m", 5}, /* CSI as one character */
+        {"a\xc2\x9b"
+         "31m",
+         0, "a?31m", 5}, /* CSI as one character */
         {"a\xc2\xa0\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 0, "a\xc2\xa0\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 5},
         {"a\xff\xc3", 0, "a??", 3},
         {"abcdef", 6, "abcdef", 6},
