@@ -31,7 +31,7 @@ const struct option_row option_rows[] = {
     {"data", 0, "DIR", OPTION_FILE, IN(overrides.data), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
      "directory of the store instead of the file's; also $EINMAL_DATA; default /var/lib/einmal"},
     {"admin", 0, "ADDR", OPTION_TEXT, IN(overrides.admin), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
-     "address of the admin interface instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
+     "host:port, unix:/path or off instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
     {"admin", 0, "ADDR", OPTION_TEXT, IN(overrides.admin), OF_CONTROL, 0, 0, NULL,
      "where to ask: host:port, http://host:port or unix:/path; default $EINMAL_ADMIN, else the file's, else "
      "127.0.0.1:9180"},

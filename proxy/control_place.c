@@ -4,12 +4,11 @@
  * The file is read only for what nothing else has said, so that `einmal drain --admin ADDR` works whatever has become
  * of it. A file that nobody named and that is not there is none; one that is wrong is an error where it was named.
  */
+#include "proxy/admin/token.h"
 #include "proxy/control.h"
 
 #include <errno.h>
 #include <unistd.h>
-
-enum { TOKEN_MAX = 1024 };
 
 /* ---- addresses -------------------------------------------------------------------------------- */
 
@@ -92,7 +91,7 @@ static bool take_address_of_file(struct control *out, const struct from_file *fi
 /* False: it cannot be read or is none, printed. */
 static bool take_token(struct control *out, const char *name)
 {
-    char text[TOKEN_MAX + 3]; /* CRLF, and one more: so it is seen to be too long */
+    char text[ADMIN_TOKEN_MAX + 3]; /* CRLF, and one more: so it is seen to be too long */
     FILE *in = fopen(name, "re");
     size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
     int error = !in ? errno : ferror(in) ? EIO : 0;
@@ -104,7 +103,7 @@ static bool take_token(struct control *out, const char *name)
     }
     while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
-    bool valid = len > 0 && len <= TOKEN_MAX;
+    bool valid = len > 0 && len <= ADMIN_TOKEN_MAX;
     for (size_t i = 0; i < len; i++)
         valid &= text[i] > 0x20 && text[i] < 0x7F;
     if (!valid)
