@@ -129,7 +129,8 @@ static int find(const struct arguments *arguments, bool health_first, struct con
     if (token_file && !*token_file)
         token_file = NULL;
     const char *address = completed.overrides.admin;
-    bool asks_file = !address || (!token_file && named);
+    bool wants_token = !health_first; /* health needs none, and must not fail for want of one */
+    bool asks_file = !address || (wants_token && !token_file && named);
     if (asks_file && !load(&completed, named, &file))
         return EXIT_USAGE;
     if (address)
@@ -138,8 +139,7 @@ static int find(const struct arguments *arguments, bool health_first, struct con
         fine = take_address_of_file(out, &file, health_first);
     if (!token_file && file.conf)
         token_file = file.conf->admin.token_file.path;
-    /* Health needs none, and must not fail for want of one. */
-    if (fine && token_file && !health_first && !take_token(out, token_file)) {
+    if (fine && token_file && wants_token && !take_token(out, token_file)) {
         conf_unref(file.conf);
         return EXIT_FAILED;
     }
