@@ -255,6 +255,9 @@ typedef const char *conf_environment(void *arg, const char *name);
  */
 struct conf *conf_load(const char *file, const struct conf_overrides *overrides, conf_environment *environment,
                        void *environment_arg, FILE *messages);
+/* A configuration that is nothing but one listener, listen[0] without TLS, at that address ("host:port" or
+ * "unix:/path"): for whoever connects to one. NULL: *wrong says why. */
+struct conf *conf_of_address(const char *address, const char **wrong);
 struct conf *conf_ref(struct conf *conf);
 void conf_unref(struct conf *conf); /* NULL is fine */
 
