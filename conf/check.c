@@ -177,7 +177,8 @@ static void check_keys(struct reader *reader, const yaml_node_t *node, struct co
         if (item && item->type == YAML_MAPPING_NODE)
             warn_suspicious(reader, item, key, i);
     }
-    if (derives && !scope_tells_identity(route))
+    bool as_the_preset_has_it = route->preset && !keys && !document_member(reader->document, node, "scope", NULL);
+    if (derives && !scope_tells_identity(route) && !as_the_preset_has_it)
         reader_warn_at(reader, place_of(reader, node, "scope"),
                        "%s.scope: names no caller, and a key is derived: whoever sends the same fields gets another's "
                        "answer",

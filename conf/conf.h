@@ -120,6 +120,7 @@ struct conf_upstream;
 
 struct conf_route {
     char *name, *scope_name;
+    const char *preset; /* NULL: none. What it says has become the route's own; the name is for people */
     struct conf_match match;
     const struct conf_upstream *upstream;
     struct conf_key *keys;
@@ -187,7 +188,7 @@ struct conf_listen {
     unsigned mode; /* unix: permission bits */
     bool tls;
     struct conf_file certificate, key, client_ca; /* tls; no client_ca: clients are not asked for certificates */
-    int line;
+    int line, column;                             /* line 0: nowhere in a file */
 };
 
 enum conf_forwarded { FORWARDED_APPEND, FORWARDED_REPLACE, FORWARDED_PASS };
@@ -198,6 +199,11 @@ struct conf {
     char *file; /* NULL without a file */
     struct conf_listen *listen;
     size_t listen_count;
+    struct conf_listen health; /* probes and metrics; address NULL: off */
+    struct {
+        struct conf_listen listen;   /* address NULL: off */
+        struct conf_file token_file; /* path NULL: no token, so only loopback and unix sockets can be listened on */
+    } admin;
     uint32_t workers; /* 0: auto */
     enum conf_forwarded forwarded;
     bool via;
@@ -226,7 +232,8 @@ struct conf {
     size_t route_count;
 };
 
-/* What flags and environment say; NULL where they are silent. Flags count over environment over file. */
+/* What flags and environment say; NULL where they are silent. Flags count over environment over file. `admin` may be
+ * "off". */
 struct conf_overrides {
     const char *upstream, *listen, *data, *admin;
 };
@@ -250,6 +257,9 @@ void conf_print(const struct conf *conf, FILE *out);
 /* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
  */
 size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);
+
+/* Does the listener serve this machine only: loopback or a unix socket? */
+bool conf_is_local(const struct conf_listen *listen);
 
 /* `einmal check` only (contract §2): what the configuration names exists on this machine, as far as it must before a
  * start. Writes a line "einmal: …" for each that does not; false then. Opens no store, changes nothing. */

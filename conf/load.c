@@ -7,11 +7,13 @@
 #include "conf/load.h"
 
 #include "conf/address.h"
-#include "conf/reader.h"
+#include "conf/own.h"
 #include "proxy/span.h"
 
 #include <assert.h>
 #include <errno.h>
+
+#define DEFAULT_ADMIN "127.0.0.1:9180" /* without a file */
 
 /* ---- flags and environment over the file ------------------------------------------------------ */
 
@@ -32,6 +34,19 @@ static void override_listen(struct conf *conf, const char *address, struct repor
     conf->listen_count = 1;
 }
 
+static void override_admin(struct conf *conf, const char *address, struct report *report)
+{
+    struct conf_listen *listen = &conf->admin.listen;
+    *listen = (struct conf_listen){.mode = listen->mode};
+    if (strcmp(address, "off") == 0) {
+        conf->admin.token_file = (struct conf_file){0};
+        return;
+    }
+    const char *wrong = address_parse_listen(conf, address, listen);
+    if (wrong)
+        override_error(report, "--admin", "EINMAL_ADMIN", address, wrong);
+}
+
 static void apply_overrides(struct conf *conf, const struct conf_overrides *overrides, struct report *report)
 {
     if (overrides->listen)
@@ -41,8 +56,7 @@ static void apply_overrides(struct conf *conf, const struct conf_overrides *over
     if (overrides->data)
         conf->store.path = conf_copy(conf, overrides->data, strlen(overrides->data));
     if (overrides->admin)
-        report_add(report, (struct place){0}, MESSAGE_WARNING,
-                   "--admin (or EINMAL_ADMIN) '%s': not supported yet, ignored", overrides->admin);
+        override_admin(conf, overrides->admin, report);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -63,6 +77,8 @@ static struct conf *finish(struct conf *conf, const struct conf_overrides *overr
 {
     if (overrides)
         apply_overrides(conf, overrides, report);
+    if (!report->errors)
+        check_side_listeners(conf, report);
     bool failed = report->errors > 0;
     report_write(report, messages);
     if (failed) {
@@ -97,7 +113,8 @@ static void append_pair(yaml_document_t *document, int mapping, const char *name
         abort();
 }
 
-/* {upstreams: {default: {url: …}}, routes: [{name: default}]}. The node that is added first is the root. */
+/* {upstreams: {default: {url: …}}, routes: [{name: default}], admin: {address: …}}. The node that is added first is the
+ * root. */
 static void build_document(yaml_document_t *document, const char *url)
 {
     if (!yaml_document_initialize(document, NULL, NULL, NULL, 1, 1))
@@ -107,15 +124,19 @@ static void build_document(yaml_document_t *document, const char *url)
     int upstream = yaml_document_add_mapping(document, NULL, YAML_BLOCK_MAPPING_STYLE);
     int routes = yaml_document_add_sequence(document, NULL, YAML_BLOCK_SEQUENCE_STYLE);
     int route = yaml_document_add_mapping(document, NULL, YAML_BLOCK_MAPPING_STYLE);
-    const yaml_char_t *texts[] = {(const yaml_char_t *)url, (const yaml_char_t *)"default"};
-    int values[2];
-    for (size_t i = 0; i < 2; i++)
+    int admin = yaml_document_add_mapping(document, NULL, YAML_BLOCK_MAPPING_STYLE);
+    const yaml_char_t *texts[] = {(const yaml_char_t *)url, (const yaml_char_t *)"default",
+                                  (const yaml_char_t *)DEFAULT_ADMIN};
+    int values[3];
+    for (size_t i = 0; i < 3; i++)
         values[i] = yaml_document_add_scalar(document, NULL, texts[i], -1, YAML_DOUBLE_QUOTED_SCALAR_STYLE);
     append_pair(document, root, "upstreams", upstreams);
     append_pair(document, upstreams, "default", upstream);
     append_pair(document, upstream, "url", values[0]);
     append_pair(document, root, "routes", routes);
     append_pair(document, route, "name", values[1]);
+    append_pair(document, root, "admin", admin);
+    append_pair(document, admin, "address", values[2]);
     if (!routes || !yaml_document_append_sequence_item(document, routes, route))
         abort();
 }

@@ -30,7 +30,7 @@ static bool check_store(const struct conf *conf, FILE *messages)
     return false;
 }
 
-static bool check_socket(const struct conf_listen *listen, FILE *messages)
+static bool check_socket(const char *setting, const struct conf_listen *listen, FILE *messages)
 {
     char parent[128]; /* an address has at most 107 bytes */
     const char *slash = strrchr(listen->unix_path, '/');
@@ -38,7 +38,7 @@ static bool check_socket(const struct conf_listen *listen, FILE *messages)
              listen->unix_path);
     int error = check_directory(parent);
     if (error)
-        fprintf(messages, "einmal: listen %s: %s: %s\n", listen->address, parent, strerror(error));
+        fprintf(messages, "einmal: %s %s: %s: %s\n", setting, listen->address, parent, strerror(error));
     return error == 0;
 }
 
@@ -47,6 +47,10 @@ bool conf_check_named(const struct conf *conf, FILE *messages)
     bool fine = check_store(conf, messages);
     for (size_t i = 0; i < conf->listen_count; i++)
         if (conf->listen[i].unix_path)
-            fine &= check_socket(&conf->listen[i], messages);
+            fine &= check_socket("listen", &conf->listen[i], messages);
+    if (conf->health.unix_path)
+        fine &= check_socket("health.address", &conf->health, messages);
+    if (conf->admin.listen.unix_path)
+        fine &= check_socket("admin.address", &conf->admin.listen, messages);
     return fine;
 }

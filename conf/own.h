@@ -7,14 +7,21 @@
 #include "conf/reader.h"
 
 /* read_global.c */
-setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_drain_delay, read_watch_config;
+setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_watch_config;
 setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_host, read_default_upstream;
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_same same_listen, same_workers, same_store_path;
 
+/* read_admin.c */
+setting_read read_health_address, read_admin_address, read_admin_mode;
+setting_print print_side_address;
+setting_same same_health_address, same_admin_address, same_admin_mode;
+/* What the listeners mean for one another, flags included; once all of them are known. */
+void check_side_listeners(const struct conf *conf, struct report *report);
+
 /* read_tls.c */
 setting_read read_listen_tls, read_upstream_tls, read_file_name, read_server_name;
-setting_print print_upstream_tls;
+setting_print print_upstream_tls, print_file_name;
 /* What the tls of an upstream means together with its url; once both are read. */
 void check_upstream_tls(struct reader *reader, const yaml_node_t *node, const struct conf_upstream *upstream);
 
@@ -28,6 +35,10 @@ setting_print print_ignore, print_header_names;
 /* read_identity.c */
 setting_read read_scope, read_on_other_identity, read_fingerprint, read_task;
 setting_print print_scope, print_fingerprint, print_task;
+
+/* presets.c */
+setting_read read_preset;
+setting_print print_preset;
 
 /* statuses.c */
 setting_read read_statuses, read_status_list;

@@ -139,15 +139,6 @@ void read_watch_config(struct reader *reader, const struct setting *setting, con
         reader_error(reader, node, "'true' is not supported yet");
 }
 
-void read_drain_delay(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
-{
-    int64_t value = 0;
-    (void)setting;
-    if (reader_duration(reader, node, &value) && value > 0)
-        reader_error(reader, node, "more than 0s is not supported yet");
-    *(int64_t *)target = value;
-}
-
 void read_store_path(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     struct scalar scalar;

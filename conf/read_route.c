@@ -5,6 +5,7 @@
 #include "conf/component.h"
 #include "conf/own.h"
 #include "conf/pattern.h"
+#include "conf/presets.h"
 #include "conf/scalar.h"
 #include "conf/upstreams.h"
 #include "proxy/http.h"
@@ -314,6 +315,7 @@ static void read_route(struct reader *reader, const yaml_node_t *node, struct co
         reader_section(reader, &route_section, node, route);
         check_route(reader, node, route);
         check_against_earlier(reader, node, route, conf->routes, conf->route_count);
+        preset_end(reader);
     }
     reader->route = NULL;
 }

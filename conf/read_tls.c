@@ -22,6 +22,12 @@ void read_file_name(struct reader *reader, const struct setting *setting, const 
                                (int)place.column};
 }
 
+void print_file_name(const void *target, FILE *out)
+{
+    const struct conf_file *file = target;
+    fputs(file->path ? file->path : "none", out);
+}
+
 void read_server_name(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     static const char expected[] = "a host name without a port";

@@ -2,13 +2,15 @@
  * reader.c - the rows of schema.c against a YAML tree.
  *
  * Rows are read in the order of the table, not of the file, so a row may rely on those above it. A default is a piece
- * of YAML like any other and is read by the same code: the table cannot say one thing and the program do another.
+ * of YAML like any other and is read by the same code: the table cannot say one thing and the program do another. So is
+ * what a route's preset says, which counts between the file and the default.
  *
  * Left out: what one setting means for another (check.c).
  */
 #include "conf/reader.h"
 
 #include "conf/environment.h"
+#include "conf/presets.h"
 #include "conf/scalar.h"
 #include "proxy/span.h"
 
@@ -321,20 +323,28 @@ static void read_value(struct reader *reader, const struct setting *setting, con
 
 /* ---- sections --------------------------------------------------------------------------------- */
 
-static void read_default(struct reader *reader, const struct setting *setting, const yaml_node_t *mapping, void *base)
+/* A value that does not stand in the file: of a preset, or a default. */
+static void read_elsewhere(struct reader *reader, const struct setting *setting, yaml_document_t *document,
+                           const yaml_node_t *node, const yaml_node_t *mapping, void *base)
 {
-    yaml_document_t document, *file = reader->document;
-    struct report report = {.name = setting->name};
+    yaml_document_t *file = reader->document;
     bool before = reader->in_default;
-    bool loaded = document_load(&document, setting->standard, strlen(setting->standard), &report);
-    assert(loaded && report.count == 0);
     if (!before)
         reader->near = document_place(mapping->start_mark);
     reader->in_default = true;
-    reader->document = &document;
-    read_value(reader, setting, yaml_document_get_root_node(&document), base);
+    reader->document = document;
+    read_value(reader, setting, node, base);
     reader->in_default = before;
     reader->document = file;
+}
+
+static void read_default(struct reader *reader, const struct setting *setting, const yaml_node_t *mapping, void *base)
+{
+    yaml_document_t document;
+    struct report report = {.name = setting->name};
+    bool loaded = document_load(&document, setting->standard, strlen(setting->standard), &report);
+    assert(loaded && report.count == 0);
+    read_elsewhere(reader, setting, &document, yaml_document_get_root_node(&document), mapping, base);
     yaml_document_delete(&document);
 }
 
@@ -378,10 +388,14 @@ void reader_section(struct reader *reader, const struct section *section, const 
         yaml_node_t *key = NULL;
         const yaml_node_t *value = document_member(reader->document, node, setting_key(setting), &key);
         size_t before = reader_enter(reader, setting_key(setting));
+        yaml_document_t *preset = NULL;
+        const yaml_node_t *given = value ? NULL : preset_value(reader, &preset);
         if (value && setting->type == SETTING_LATER)
             refuse_later(reader, setting, key, value);
         else if (value)
             read_value(reader, setting, value, target);
+        else if (given)
+            read_elsewhere(reader, setting, preset, given, node, target);
         else if (setting->standard)
             read_default(reader, setting, node, target);
         else if (setting->flags & SETTING_REQUIRED)

@@ -19,8 +19,10 @@ struct reader {
     struct place near; /* the mapping that a default belongs to; where messages about it point */
     char path[200];    /* of what is read, for messages: "routes[0].key" */
     size_t path_len;
-    struct conf_route *route; /* that is read, for what depends on other parts of it; else NULL */
-    bool path_is_wrong;       /* match.path of that route: nothing follows from its names */
+    struct conf_route *route;    /* that is read, for what depends on other parts of it; else NULL */
+    yaml_document_t *presets[2]; /* that the route rests on, its sender's and what is common; NULL: none (presets.h) */
+    size_t route_path_len;       /* of `path`, the part that names the route; with presets */
+    bool path_is_wrong;          /* match.path of that route: nothing follows from its names */
 };
 
 /* A scalar after ${NAME}. */

@@ -59,16 +59,50 @@ static const struct setting listen_settings[] = {
 };
 const struct section listen_section = SECTION("listen[]", listen_settings);
 
-/* ---- side listeners, of a later version ------------------------------------------------------- */
+/* ---- side listeners --------------------------------------------------------------------------- */
 
 static const struct setting health_settings[] = {
-    LATER("health.address", "address", "listener for /healthz, /readyz and /metrics only"),
+    {.name = "health.address",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(health),
+     .read = read_health_address,
+     .print = print_side_address,
+     .same = same_health_address,
+     .otherwise = "off",
+     .form = "host:port, [IPv6]:port or unix:/path",
+     .text = "of /healthz, /readyz and /metrics, and nothing else"},
 };
 static const struct section health_section = SECTION("health", health_settings);
 
 static const struct setting admin_settings[] = {
-    LATER("admin.address", "address", "listener of the admin interface"),
-    LATER("admin.token_file", "file", "bearer token for it"),
+    {.name = "admin.address",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(admin.listen),
+     .read = read_admin_address,
+     .print = print_side_address,
+     .same = same_admin_address,
+     .otherwise = "off; without a file 127.0.0.1:9180",
+     .form = "host:port, [IPv6]:port or unix:/path",
+     .text = "of the admin interface; beyond loopback and unix sockets only with a token_file"},
+    {.name = "admin.mode",
+     .type = SETTING_OWN,
+     .flags = SETTING_FIXED,
+     .offset = IN_CONF(admin.listen.mode),
+     .read = read_admin_mode,
+     .same = same_admin_mode,
+     .standard = "0660",
+     .form = "as for chmod",
+     .text = "permissions of a unix socket"},
+    {.name = "admin.token_file",
+     .type = SETTING_OWN,
+     .offset = IN_CONF(admin.token_file),
+     .read = read_file_name,
+     .print = print_file_name,
+     .otherwise = "no token",
+     .form = "file",
+     .text = "its content is asked for as Bearer token, or as password of Basic, but for /healthz, /readyz, /metrics"},
 };
 static const struct section admin_section = SECTION("admin", admin_settings);
 
@@ -216,15 +250,10 @@ static const struct setting timeouts_settings[] = {
              "keyed: cut when in a window of this length less than 1 KiB a second arrived; unkeyed: longest silence"),
     DURATION("timeouts.idle", IN_CONF(timeouts.idle), 1, DAY, "75s", "keep-alive"),
     DURATION("timeouts.send", IN_CONF(timeouts.send), 1, DAY, "60s", "no progress in writing to a client: cut"),
-    {.name = "timeouts.drain_delay",
-     .type = SETTING_OWN,
-     .offset = IN_CONF(timeouts.drain_delay),
-     .read = read_drain_delay,
-     .standard = "0s",
-     .form = "0s; more: later version",
-     .text = "after SIGTERM: not ready, but still accepting"},
+    DURATION("timeouts.drain_delay", IN_CONF(timeouts.drain_delay), 0, DAY, "0s",
+             "after SIGTERM: not ready, but still accepting, and answers close their connections"),
     DURATION("timeouts.drain", IN_CONF(timeouts.drain), 1, DAY, "25s",
-             "after SIGTERM: at most this long until the end"),
+             "then: listeners closed, and at most this long until the end"),
 };
 static const struct section timeouts_section = SECTION("timeouts", timeouts_settings);
 
@@ -332,8 +361,9 @@ static const struct setting root_settings[] = {
      .standard = "[{address: 0.0.0.0:8080}]",
      .form = "list",
      .text = "one address or more"},
-    LATER_SECTION("health", &health_section, "listener for probes and metrics"),
-    LATER_SECTION("admin", &admin_section, "listener of the admin interface"),
+    GROUP("health", &health_section,
+          "listener for probes and metrics: they come to the pod's address, never to loopback"),
+    GROUP("admin", &admin_section, "listener of the admin interface and the status page"),
     {.name = "workers",
      .type = SETTING_OWN,
      .flags = SETTING_FIXED,

@@ -1,6 +1,7 @@
 /*
  * schema_route.c - the settings of a route as rows. The order is the order of reading: what keys are made of comes
- * after the names in the path, on_other_identity after the scope that gives its default.
+ * after the names in the path, on_other_identity after the scope that gives its default; the preset, that all others
+ * may rest on, is first.
  */
 #include "conf/schema_rows.h"
 #include "conf/statuses.h"
@@ -102,6 +103,13 @@ static const struct choice on_unknown[] = {
 };
 
 static const struct setting route_settings[] = {
+    {.name = "routes[].preset",
+     .type = SETTING_OWN,
+     .read = read_preset,
+     .print = print_preset,
+     .otherwise = "none",
+     .form = "name of a preset",
+     .text = "named rule for a known sender: what the route itself leaves open is as the preset says"},
     {.name = "routes[].name",
      .type = SETTING_OWN,
      .flags = SETTING_REQUIRED,
@@ -259,6 +267,5 @@ static const struct setting route_settings[] = {
      .otherwise = "none",
      .form = "component",
      .text = "names the task that an action belongs to"},
-    LATER("routes[].preset", "name", "named rule for a known sender"),
 };
 const struct section route_section = SECTION("routes[]", route_settings);

@@ -82,7 +82,9 @@ static void report_twice(struct reader *reader, const struct status_lists *read,
     else
         report_add(reader->report, entry->place, MESSAGE_ERROR,
                    "%s: %s is in '%s' as well%s: it may be in one list only", reader->path, text, class_names[other],
-                   read->lists[other].is_default ? " (which is left at its default)" : "");
+                   !read->lists[other].is_default ? ""
+                   : reader->route->preset        ? " (which is left as the preset has it)"
+                                                  : " (which is left at its default)");
 }
 
 static void check_twice(struct reader *reader, const struct status_lists *read)

@@ -17,7 +17,7 @@ struct status_entry {
 struct status_list {
     struct status_entry *entries;
     size_t count;
-    bool is_default;
+    bool is_default; /* not written in the file: the default, or what the preset says */
 };
 
 struct status_lists { /* what the rows of statuses_section fill */

@@ -280,21 +280,21 @@ static void close_listener(struct listener *listener)
     free(listener->unix_path);
 }
 
-struct acceptor *acceptor_new(struct event_base *base, const struct conf *conf, acceptor_cb *accepted, void *arg,
-                              char *error, size_t error_size)
+struct acceptor *acceptor_new(struct event_base *base, const struct conf_listen *addresses, size_t count,
+                              uint32_t limit, acceptor_cb *accepted, void *arg, char *error, size_t error_size)
 {
     struct acceptor *acceptor = NEW(struct acceptor);
     acceptor->base = base;
     acceptor->accepted = accepted;
     acceptor->arg = arg;
-    acceptor->limit = conf->limits.connections;
-    acceptor->listeners = NEW_ARRAY(struct listener, conf->listen_count);
+    acceptor->limit = limit;
+    acceptor->listeners = NEW_ARRAY(struct listener, count);
     acceptor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(acceptor->wake_fd >= 0 && "descriptors are there at start");
     acceptor->wake = must_allocate(event_new(base, acceptor->wake_fd, EV_READ | EV_PERSIST, on_wake, acceptor));
     acceptor->retry = must_allocate(evtimer_new(base, on_retry, acceptor));
-    for (size_t i = 0; i < conf->listen_count; i++)
-        if (!open_listener(acceptor, &conf->listen[i], error, error_size)) {
+    for (size_t i = 0; i < count; i++)
+        if (!open_listener(acceptor, &addresses[i], error, error_size)) {
             acceptor_free(acceptor);
             return NULL;
         }

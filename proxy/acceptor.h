@@ -14,12 +14,13 @@
 struct acceptor;
 
 /* A connection was accepted: non-blocking, close-on-exec, TCP_NODELAY. `peer` is its address as text, `listener` the
- * index in conf->listen of where it came in. */
+ * index of the address where it came in. */
 typedef void acceptor_cb(void *arg, size_t listener, int fd, const char *peer);
 
-/* NULL: `error` says which address and why. */
-struct acceptor *acceptor_new(struct event_base *base, const struct conf *conf, acceptor_cb *accepted, void *arg,
-                              char *error, size_t error_size);
+/* Listens on `count` addresses; `limit` is the number of connections (acceptor_set_limit). NULL: `error` says which
+ * address and why. */
+struct acceptor *acceptor_new(struct event_base *base, const struct conf_listen *addresses, size_t count,
+                              uint32_t limit, acceptor_cb *accepted, void *arg, char *error, size_t error_size);
 /* A connection that was handed on is over. Any thread. */
 void acceptor_connection_closed(struct acceptor *acceptor);
 uint32_t acceptor_connections(const struct acceptor *acceptor); /* any thread */

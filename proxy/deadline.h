@@ -2,7 +2,8 @@
  * deadline.h - a timer that is moved far more often than it fires.
  *
  * Moving a deadline later costs a store: the libevent timer that is armed fires early, looks at the due time and arms
- * itself for the rest. Only moving it earlier touches the event loop. Milliseconds of CLOCK_MONOTONIC.
+ * itself for the rest. Only moving it earlier touches the event loop. Milliseconds of CLOCK_MONOTONIC_COARSE, by which
+ * libevent's own timers go: a few milliseconds' steps, at a quarter of the price of an exact clock.
  */
 #pragma once
 

@@ -16,6 +16,13 @@
 #include <stdio.h>
 #include <time.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_EXCHANGES 0 /* a use after the end is to be seen */
+#else
+#define SPARE_EXCHANGES 64
+#endif
+#define NORMAL_KEPT 1024 /* bytes of memory that a spare exchange keeps for host and path */
+
 static const char *const outcome_names[OUTCOME_COUNT] = {
     [OUTCOME_NONE] = "-",
     [OUTCOME_EXECUTED] = "executed",
@@ -271,22 +278,68 @@ static void normalise(struct exchange *exchange)
     exchange->path = (struct span){buffer_data(normal) + host_len, buffer_len(normal) - host_len};
 }
 
+/* A worker's requests come one after another: what the last one leaves (memory, and a timer that may stay armed) serves
+ * the next. */
+static struct exchange *take_exchange(struct worker *worker)
+{
+    struct exchange *exchange = worker->spare_exchanges;
+    if (exchange) {
+        worker->spare_exchanges = exchange->next;
+        worker->spare_exchange_count--;
+        memset(exchange, 0, offsetof(struct exchange, timer));
+        return exchange;
+    }
+    exchange = NEW(struct exchange);
+    deadline_init(&exchange->timer, worker->base, timer_passed, exchange);
+    return exchange;
+}
+
+static void exchange_free(struct exchange *exchange)
+{
+    deadline_destroy(&exchange->timer);
+    buffer_free(&exchange->normal);
+    arena_reset(&exchange->arena);
+    free(exchange);
+}
+
+static void give_exchange(struct worker *worker, struct exchange *exchange)
+{
+    if (worker->spare_exchange_count == SPARE_EXCHANGES || exchange->normal.capacity > NORMAL_KEPT) {
+        exchange_free(exchange);
+        return;
+    }
+    deadline_clear(&exchange->timer);
+    buffer_consume(&exchange->normal, buffer_len(&exchange->normal));
+    arena_reset(&exchange->arena);
+    exchange->next = worker->spare_exchanges;
+    worker->spare_exchanges = exchange;
+    worker->spare_exchange_count++;
+}
+
+void exchange_free_spares(struct worker *worker)
+{
+    while (worker->spare_exchanges) {
+        struct exchange *exchange = worker->spare_exchanges;
+        worker->spare_exchanges = exchange->next;
+        exchange_free(exchange);
+    }
+}
+
 static struct exchange *exchange_new(struct connection *connection, struct client *client,
                                      const struct http_message *message)
 {
     struct worker *worker = connection->worker;
-    struct exchange *exchange = NEW(struct exchange);
+    struct exchange *exchange = take_exchange(worker);
     exchange->worker = worker;
     exchange->conf = worker_conf_ref(worker->conf);
     exchange->client = client;
     exchange->began_us = monotonic_us();
     exchange->bytes_in = client_head_len(client);
     exchange->upstream_us = exchange->wait_us = -1;
-    exchange->request_memory = http_message_copy(&exchange->request, message);
-    snprintf(exchange->peer, sizeof exchange->peer, "%s", client_peer(client));
+    http_message_copy(&exchange->request, message, arena_take(&exchange->arena, http_message_size(message)));
+    strcpy(exchange->peer, client_peer(client));
     exchange->client_tls = client_is_tls(client);
     exchange->client_identity = tls_identity_copy(client_identity(client));
-    deadline_init(&exchange->timer, worker->base, timer_passed, exchange);
     set_request_id(exchange);
     normalise(exchange);
     link_exchange(exchange);
@@ -299,7 +352,6 @@ void exchange_free_if_over(struct exchange *exchange)
         return;
     assert(!exchange->client && !exchange->call);
     unlink_exchange(exchange);
-    deadline_destroy(&exchange->timer);
     worker_give_memory(exchange->worker, exchange->charged);
     worker_conf_unref(exchange->worker, exchange->conf);
     probe_free(exchange);
@@ -307,12 +359,8 @@ void exchange_free_if_over(struct exchange *exchange)
     store_bytes_unref(exchange->answer.stored);
     buffer_free(&exchange->answer.body);
     buffer_free(&exchange->body);
-    buffer_free(&exchange->normal);
     free(exchange->client_identity);
-    free(exchange->request_memory);
-    free(exchange->response_memory);
-    free(exchange->response_fields);
-    free(exchange);
+    give_exchange(exchange->worker, exchange);
 }
 
 /* ---- account ---------------------------------------------------------------------------------- */

@@ -12,4 +12,5 @@ extern const struct client_events exchange_client_events; /* context: struct con
 
 /* The drain's limit has passed: end now, as contract §9 says. */
 void exchange_drain_limit(struct exchange *exchange);
+void exchange_free_spares(struct worker *worker);
 struct exchange *exchange_next(const struct exchange *exchange); /* the worker's list */

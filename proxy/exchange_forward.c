@@ -44,8 +44,8 @@ static void on_head(void *owner, const struct http_message *message)
     struct exchange *exchange = owner;
     const char *marker = exchange->choice.route ? exchange->choice.route->replayed_header : "Idempotent-Replayed";
     crash_point(exchange->worker, "head-read");
-    exchange->response_memory = http_message_copy(&exchange->response, message);
-    exchange->response_fields = NEW_ARRAY(struct http_field, message->field_count);
+    http_message_copy(&exchange->response, message, arena_take(&exchange->arena, http_message_size(message)));
+    exchange->response_fields = arena_take(&exchange->arena, message->field_count * sizeof(struct http_field));
     exchange->response_field_count = headers_select_response(&exchange->response, marker, exchange->response_fields);
     exchange->response_seen = true;
     exchange->answer.no_body = exchange->response.framing == HTTP_NO_BODY;
@@ -245,11 +245,11 @@ static bool may_resend(const struct exchange *exchange)
 
 static void start_call(struct exchange *exchange, bool whole_body)
 {
-    struct buffer head = {0};
+    struct buffer *head = &exchange->worker->scratch;
     const struct http_message *request = &exchange->request;
     bool empty = request->framing == HTTP_LENGTH && request->content_length == 0;
     bool streams = !whole_body && request->framing != HTTP_NO_BODY && !empty;
-    write_request(exchange, &head, whole_body,
+    write_request(exchange, head, whole_body,
                   exchange->identity.derived && exchange->has_identity ? exchange->action : NULL);
     exchange->forwarded_us = monotonic_us();
     exchange->call = upstream_start(
@@ -257,7 +257,7 @@ static void start_call(struct exchange *exchange, bool whole_body)
         &(struct upstream_request){
             .upstream = exchange->choice.upstream,
             .tls = tls_client_of(exchange->conf->tls, exchange_conf(exchange), exchange->choice.upstream),
-            .head = buffer_span(&head),
+            .head = buffer_span(head),
             .body = whole_body ? buffer_span(&exchange->body) : (struct span){0},
             .streams = streams,
             .no_body_in_response = exchange->request.method_id == HTTP_HEAD_METHOD,
@@ -267,7 +267,9 @@ static void start_call(struct exchange *exchange, bool whole_body)
             .crash_arg = exchange->worker,
         },
         &events, exchange);
-    buffer_free(&head);
+    buffer_consume(head, buffer_len(head));
+    if (upstream_sent_at_once(exchange->call))
+        on_sent(exchange);
     if (streams)
         client_read_body(exchange->client, CLIENT_PACE_SILENCE);
 }

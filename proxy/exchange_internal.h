@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "proxy/arena.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
@@ -51,12 +52,13 @@ struct exchange_probe {
 
 /* Where the bytes of the answer's body come from. */
 struct answer {
-    struct buffer body;         /* a live recording; what has been handed to the client lies before `sent` */
-    struct store_bytes *stored; /* a replay, or the outcome once it has been encoded */
-    struct span stored_body;    /* within `stored` */
-    uint64_t sent;              /* bytes of the body that the client has been given */
-    bool head_written, flushed; /* collected; and given to the socket */
-    size_t head_at;             /* where the head begins in what was collected */
+    struct buffer body;           /* a live recording; what has been handed to the client lies before `sent` */
+    struct store_bytes *stored;   /* a replay, or the outcome once it has been encoded */
+    struct span stored_body;      /* within `stored` */
+    struct response_parts replay; /* a replay's head, within `stored` */
+    uint64_t sent;                /* bytes of the body that the client has been given */
+    bool head_written, flushed;   /* collected; and given to the socket */
+    size_t head_at;               /* where the head begins in what was collected */
     bool chunked;
     bool framed_by_length;
     uint64_t length;   /* framed_by_length */
@@ -75,8 +77,6 @@ struct exchange {
 
     /* ---- the request ------------------------------------------------------------------------------ */
     struct http_message request;
-    void *request_memory;
-    struct buffer normal; /* normalised host, then path */
     struct span host, path;
     struct route_choice choice;
     struct cors cors;
@@ -100,8 +100,7 @@ struct exchange {
     /* ---- the API ---------------------------------------------------------------------------------- */
     struct upstream_call *call;
     struct upstream_end ended;
-    struct http_message response; /* copy of its head */
-    void *response_memory;
+    struct http_message response;       /* copy of its head */
     struct http_field *response_fields; /* selected end-to-end fields */
     size_t response_field_count;
     bool response_seen, response_too_large;
@@ -116,12 +115,16 @@ struct exchange {
     enum outcome outcome;
 
     /* ---- account ---------------------------------------------------------------------------------- */
-    struct deadline timer;
     uint64_t charged;             /* bytes of the worker's budget */
     uint64_t bytes_in, bytes_out; /* heads and bodies, without chunk framing */
     uint64_t body_in;             /* of bytes_in, the body */
     int64_t began_us, forwarded_us, upstream_us, queued_us, wait_us;
     uint16_t status; /* what was sent; 0: nothing */
+
+    /* ---- from here on kept for the next request, see exchange_new ---------------------------------- */
+    struct deadline timer;
+    struct buffer normal; /* normalised host, then path */
+    struct arena arena;   /* copies of both heads */
 };
 
 /* The driver. Raising an event is the last thing that a callback does: the exchange may be gone afterwards. */

@@ -27,6 +27,7 @@ struct key_request read_key_request(const struct exchange *exchange)
         .body_complete = exchange->body_complete,
         .tls_subject = identity ? span_of(identity->subject) : (struct span){0},
         .tls_fingerprint = identity ? span_of(identity->fingerprint) : (struct span){0},
+        .digest = exchange->worker->digest,
     };
 }
 
@@ -295,6 +296,10 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
         exchange->answer.stored_body = view.body;
+        exchange->answer.replay = view.parts;
+        exchange->answer.replay.fields =
+            memcpy(arena_take(&exchange->arena, sizeof view.fields[0] * view.parts.field_count), view.fields,
+                   sizeof view.fields[0] * view.parts.field_count);
         exchange->answer.complete = true;
         return;
     }
@@ -338,6 +343,18 @@ static void take_failure(struct exchange *exchange, const struct store_result *r
             "The store is full: no new key can be taken until older ones expire. Try again later.";
 }
 
+/* How the attempt ended that this one waited for, where that left no response. */
+static void take_ending(struct exchange *exchange, enum store_reason reason)
+{
+    if (reason != STORE_REASON_WITHDRAWN) {
+        exchange_problem(exchange, problem_of_reason(reason), OUTCOME_WAITED);
+        return;
+    }
+    exchange_problem(exchange, PROBLEM_IN_PROGRESS, OUTCOME_IN_PROGRESS);
+    exchange->problem.detail = "The attempt that this one waited for was given up before anything was sent. Repeat the "
+                               "request with the same key: it will be executed.";
+}
+
 /* Turns an answer that is no grant into what the client gets. */
 static enum flow_event decide(struct exchange *exchange)
 {
@@ -348,7 +365,7 @@ static enum flow_event decide(struct exchange *exchange)
         take_replay(exchange, result);
         break;
     case STORE_ENDED:
-        exchange_problem(exchange, problem_of_reason(result->reason), OUTCOME_WAITED);
+        take_ending(exchange, result->reason);
         break;
     case STORE_BUSY:
         take_busy(exchange, result);

@@ -74,7 +74,7 @@ void exchange_problem(struct exchange *exchange, enum problem_code code, enum ou
 
 static bool keeps_alive(const struct exchange *exchange)
 {
-    return exchange->request.keep_alive && !exchange->worker->draining;
+    return exchange->request.keep_alive && !exchange->worker->closing;
 }
 
 static void append_head(struct exchange *exchange, struct response_head *head)
@@ -103,13 +103,10 @@ void reply_head(struct exchange *exchange, struct response_head *head)
 static void write_replay_head(struct exchange *exchange)
 {
     struct answer *answer = &exchange->answer;
-    struct stored_response view;
-    bool readable = stored_response_read(&view, answer->stored->data, answer->stored->len);
-    assert(readable && "it was read when it was taken");
-    answer->no_body =
-        exchange->request.method_id == HTTP_HEAD_METHOD || view.parts.status == 204 || view.parts.status == 304;
+    unsigned status = answer->replay.status;
+    answer->no_body = exchange->request.method_id == HTTP_HEAD_METHOD || status == 204 || status == 304;
     reply_head(exchange, &(struct response_head){
-                             .parts = view.parts,
+                             .parts = answer->replay,
                              .framing = answer->no_body ? RESPONSE_NO_BODY : RESPONSE_LENGTH,
                              .length = answer->stored_body.len,
                              .keep_alive = keeps_alive(exchange),

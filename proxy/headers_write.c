@@ -21,7 +21,7 @@ struct pen {
     char *at, *end;
 };
 
-static void put(struct pen *pen, struct span text)
+static inline void put(struct pen *pen, struct span text)
 {
     assert(text.len <= (size_t)(pen->end - pen->at));
     if (text.len)
@@ -35,13 +35,18 @@ static void put_text(struct pen *pen, struct span text)
     put(pen, text);
 }
 
+static void put_value(struct pen *pen, struct span value)
+{
+    put_text(pen, value);
+    put(pen, crlf);
+}
+
 static void put_field(struct pen *pen, struct span name, struct span value)
 {
     assert(name.len);
     put_text(pen, name);
     put(pen, colon);
-    put_text(pen, value);
-    put(pen, crlf);
+    put_value(pen, value);
 }
 
 static struct span number_text(uint64_t number, char memory[NUMBER_MAX])
@@ -59,7 +64,9 @@ static void put_length(struct pen *pen, uint64_t length)
 {
     char memory[NUMBER_MAX];
 
-    put_field(pen, SPAN("Content-Length"), number_text(length, memory));
+    put(pen, SPAN("Content-Length: "));
+    put(pen, number_text(length, memory));
+    put(pen, crlf);
 }
 
 static struct pen pen_open(struct buffer *out, size_t size)
@@ -153,9 +160,11 @@ static void put_forwarded(struct pen *pen, const struct forward_head *head, cons
         return;
     put_forwarded_for(pen, head, seen->forwarded_for);
     if (!seen->forwarded_proto)
-        put_field(pen, SPAN("X-Forwarded-Proto"), head->client_tls ? SPAN("https") : SPAN("http"));
-    if (!seen->forwarded_host && head->message->host.len)
-        put_field(pen, SPAN("X-Forwarded-Host"), head->message->host);
+        put(pen, head->client_tls ? SPAN("X-Forwarded-Proto: https\r\n") : SPAN("X-Forwarded-Proto: http\r\n"));
+    if (!seen->forwarded_host && head->message->host.len) {
+        put(pen, SPAN("X-Forwarded-Host: "));
+        put_value(pen, head->message->host);
+    }
 }
 
 /* POST, PUT and PATCH without a body say so (RFC 9110 §8.6); others stay without framing. */
@@ -188,17 +197,19 @@ static void put_upgrade_offer(struct pen *pen, const struct http_message *messag
 static void put_request_additions(struct pen *pen, const struct forward_head *head, const struct seen *seen)
 {
     put_forwarded(pen, head, seen);
-    if (head->request_id.len)
-        put_field(pen, SPAN("X-Request-Id"), head->request_id);
+    if (head->request_id.len) {
+        put(pen, SPAN("X-Request-Id: "));
+        put_value(pen, head->request_id);
+    }
     if (head->derived_key.len) {
         put(pen, SPAN("Idempotency-Key: \""));
         put_text(pen, head->derived_key);
         put(pen, SPAN("\"\r\n"));
     }
     if (head->via)
-        put_field(pen, SPAN("Via"), head->message->minor == 0 ? SPAN("1.0 einmal") : SPAN("1.1 einmal"));
+        put(pen, head->message->minor == 0 ? SPAN("Via: 1.0 einmal\r\n") : SPAN("Via: 1.1 einmal\r\n"));
     if (head->pass_expect && head->message->expect_continue)
-        put_field(pen, SPAN("Expect"), SPAN("100-continue"));
+        put(pen, SPAN("Expect: 100-continue\r\n"));
     if (head->upgrade)
         put_upgrade_offer(pen, head->message);
     put_request_framing(pen, head);
@@ -222,8 +233,8 @@ void headers_write_request(struct buffer *out, const struct forward_head *head)
     put_text(&pen, message->method);
     put(&pen, message->target.data[0] == '?' ? SPAN(" /") : SPAN(" "));
     put_text(&pen, message->target);
-    put(&pen, SPAN(" HTTP/1.1\r\n"));
-    put_field(&pen, SPAN("Host"), host);
+    put(&pen, SPAN(" HTTP/1.1\r\nHost: "));
+    put_value(&pen, host);
     for (size_t i = 0; i < message->field_count; i++)
         if (request_field_passes(head, &nominations, &message->fields[i], &seen))
             put_field(&pen, message->fields[i].name, message->fields[i].value);
@@ -338,12 +349,14 @@ void headers_write_response(struct buffer *out, const struct response_head *head
         date = date_text(head->date, date_memory);
     put_status_line(&pen, &head->parts);
     put_parts(&pen, head, date, &has_request_id);
-    if (head->request_id.len && !has_request_id)
-        put_field(&pen, SPAN("X-Request-Id"), head->request_id);
+    if (head->request_id.len && !has_request_id) {
+        put(&pen, SPAN("X-Request-Id: "));
+        put_value(&pen, head->request_id);
+    }
     if (replayed.len)
         put_field(&pen, replayed, SPAN("true"));
     if (head->degraded)
-        put_field(&pen, SPAN("Idempotency-Degraded"), SPAN("true"));
+        put(&pen, SPAN("Idempotency-Degraded: true\r\n"));
     put_response_framing(&pen, head);
     if (head->parts.status >= 200) { /* of a 1xx the connection is not ended: RFC 9110 §15.2 */
         if (!head->keep_alive)

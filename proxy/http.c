@@ -73,7 +73,7 @@ static bool judge(struct http_parser *parser, const char *bytes, size_t head_len
     struct span head = {bytes + parser->start, head_len - parser->start};
     struct http_facts facts;
 
-    *message = (struct http_message){.minor = parser->minor};
+    *message = (struct http_message){.minor = parser->minor, .raw = head};
     if (!http_split_fields(parser, bytes, head_len, &facts, problem))
         return false;
     message->fields = parser->fields;
@@ -134,40 +134,39 @@ void http_switch(struct http_parser *parser)
     parser->stage = STAGE_BODY;
 }
 
-static char *place(char *at, struct span *span)
+size_t http_message_size(const struct http_message *message)
 {
-    if (span->len)
-        memcpy(at, span->data, span->len);
-    span->data = at;
-    return at + span->len;
+    return message->field_count * sizeof(struct http_field) + message->raw.len;
 }
 
-void *http_message_copy(struct http_message *to, const struct http_message *from)
+/* A span into `from` becomes the same one into the copy; one that points elsewhere is a literal and stays. */
+static struct span follow(struct span span, struct span from, const char *to)
 {
-    size_t size = from->field_count * sizeof(struct http_field);
-    struct http_field *fields;
-    char *at;
+    uintptr_t offset = (uintptr_t)span.data - (uintptr_t)from.data;
 
-    size += from->method.len + from->target.len + from->path.len + from->query.len + from->host.len + from->reason.len;
-    for (size_t i = 0; i < from->field_count; i++)
-        size += from->fields[i].name.len + from->fields[i].value.len;
-    fields = must_allocate(malloc(size ? size : 1));
-    at = (char *)(fields + from->field_count);
+    return offset <= from.len ? (struct span){to + offset, span.len} : span;
+}
+
+void http_message_copy(struct http_message *to, const struct http_message *from, void *memory)
+{
+    struct http_field *fields = memory;
+    struct span raw = from->raw;
+    char *bytes = (char *)(fields + from->field_count);
+
+    memcpy(bytes, raw.data, raw.len);
     *to = *from;
+    to->raw.data = bytes;
     to->fields = fields;
-    at = place(at, &to->method);
-    at = place(at, &to->target);
-    at = place(at, &to->path);
-    at = place(at, &to->query);
-    at = place(at, &to->host);
-    at = place(at, &to->reason);
+    to->method = follow(from->method, raw, bytes);
+    to->target = follow(from->target, raw, bytes);
+    to->path = follow(from->path, raw, bytes);
+    to->query = follow(from->query, raw, bytes);
+    to->host = follow(from->host, raw, bytes);
+    to->reason = follow(from->reason, raw, bytes);
     for (size_t i = 0; i < from->field_count; i++) {
-        fields[i] = from->fields[i];
-        at = place(at, &fields[i].name);
-        at = place(at, &fields[i].value);
+        fields[i].name = follow(from->fields[i].name, raw, bytes);
+        fields[i].value = follow(from->fields[i].value, raw, bytes);
     }
-    assert(at == (char *)fields + size);
-    return fields;
 }
 
 const struct http_field *http_find(const struct http_message *message, struct span name)

@@ -67,6 +67,7 @@ struct http_message {
     bool upgrade;              /* Upgrade and Connection: upgrade */
     struct http_field *fields; /* in order, all of them */
     size_t field_count;
+    struct span raw; /* the head's bytes: all spans lie in them, but for those that stand for what was left out */
 };
 
 struct http_limits {
@@ -124,8 +125,10 @@ bool http_upgrade_answers(const struct http_message *request, const struct http_
  * handed on as a body that ends with the connection. */
 void http_switch(struct http_parser *parser);
 
-/* A copy of the message whose spans and fields live in one block of memory, to be released with free(). */
-void *http_message_copy(struct http_message *to, const struct http_message *from);
+/* A copy of a message that was read, whose spans and fields live in `memory`: of http_message_size bytes, aligned for
+ * pointers, the caller's. */
+size_t http_message_size(const struct http_message *message);
+void http_message_copy(struct http_message *to, const struct http_message *from, void *memory);
 
 /* First field of that name, or NULL. Case does not count. */
 const struct http_field *http_find(const struct http_message *message, struct span name);

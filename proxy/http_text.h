@@ -37,22 +37,57 @@ static inline bool http_is_token(struct span text)
     return text.len > 0 && http_all(text, HTTP_CHAR_TOKEN);
 }
 
-/* The first control character (0x00–0x1F, 0x7F) in [from, end), or end. Eight bytes at a time. */
-static inline const char *http_find_control(const char *from, const char *end)
+/* Is one of the eight bytes at `at` a control character (0x00–0x1F, 0x7F)? */
+static inline bool http_word_has_control(const char *at)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
+    uint64_t word, del;
 
-    for (; end - from >= 8; from += 8) {
-        uint64_t word, del;
+    memcpy(&word, at, sizeof(word));
+    del = word ^ (ones * 0x7F);
+    return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & tops) != 0;
+}
 
-        memcpy(&word, from, sizeof(word));
-        del = word ^ (ones * 0x7F);
-        if ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & tops)
-            break;
-    }
+/* The same of sixteen bytes, in one register. */
+static inline bool http_block_has_control(const char *at)
+{
+    typedef unsigned char block __attribute__((vector_size(16)));
+    block bytes;
+    uint64_t halves[2];
+
+    memcpy(&bytes, at, sizeof(bytes));
+    bytes = (block)((bytes < 0x20) | (bytes == 0x7F));
+    memcpy(halves, &bytes, sizeof(halves));
+    return (halves[0] | halves[1]) != 0;
+}
+
+/* The first control character in [from, end), or end. */
+static inline const char *http_find_control(const char *from, const char *end)
+{
+    while (end - from >= 16 && !http_block_has_control(from))
+        from += 16;
+    if (end - from >= 8 && !http_word_has_control(from))
+        from += 8;
     while (from < end && (unsigned char)*from >= 0x20 && *from != 0x7F)
         from++;
     return from;
+}
+
+/* Is one there? The last block or word may look at bytes again: so nothing but the shortest texts is taken byte by
+ * byte. */
+static inline bool http_has_control(struct span text)
+{
+    const char *at = text.data, *end = at + text.len;
+
+    if (text.len >= 16) {
+        for (; end - at > 16; at += 16)
+            if (http_block_has_control(at))
+                return true;
+        return http_block_has_control(end - 16);
+    }
+    if (text.len >= 8)
+        return http_word_has_control(at) || http_word_has_control(end - 8);
+    return http_find_control(at, end) < end;
 }
 
 /* May the text stand in a header field: no CR, LF, NUL (case H05: whatever we write or read back). */
@@ -60,7 +95,7 @@ static inline bool http_field_text_clean(struct span text)
 {
     const char *end;
 
-    if (text.len == 0)
+    if (text.len == 0 || !http_has_control(text))
         return true;
     end = text.data + text.len;
     for (const char *at = text.data; (at = http_find_control(at, end)) < end; at++)

@@ -14,6 +14,7 @@
  */
 #include "proxy/key_internal.h"
 
+#include "proxy/ascii.h"
 #include "proxy/json.h"
 
 #include <assert.h>
@@ -33,10 +34,11 @@ struct naming { /* of one action; lives within one call */
 static enum key_answer read_sent(const struct http_message *message, const char *header, char text[KEY_MAX_LEN],
                                  size_t *len, const char **why)
 {
-    const struct http_field *field = http_find(message, span_of(header));
+    struct span name = span_of(header);
+    const struct http_field *field = http_find(message, name);
     if (!field)
         return KEY_NONE;
-    if (http_count(message, span_of(header)) > 1) {
+    if (http_count(message, name) > 1) {
         *why = "The key header was sent several times; send exactly one.";
         return KEY_INVALID;
     }
@@ -82,7 +84,7 @@ static enum key_answer expect_alternative(struct naming *naming, const struct co
 
 /* The key of that alternative, if it yields one: into out->text (sent) and `digest`. */
 static enum key_answer name_by(struct naming *naming, const struct conf_key *key, struct key_identity *out,
-                               uint8_t digest[KEY_HASH_LEN])
+                               uint8_t digest[KEY_HASH_LEN], const char **why)
 {
     key_hash_begin(&naming->hash, SPAN("einmal key 1"));
     if (key->derived) {
@@ -91,9 +93,9 @@ static enum key_answer name_by(struct naming *naming, const struct conf_key *key
             return KEY_NONE;
     } else {
         size_t len;
-        const char *why;
-        if (read_sent(naming->request->message, key->header, out->text, &len, &why) != KEY_HAVE)
-            return KEY_NONE;
+        enum key_answer answer = read_sent(naming->request->message, key->header, out->text, &len, why);
+        if (answer != KEY_HAVE)
+            return answer;
         out->text[len] = '\0';
         key_hash_part(&naming->hash, 's', (struct span){out->text, len});
     }
@@ -350,15 +352,16 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
     uint8_t key[KEY_HASH_LEN];
     enum key_answer answer = KEY_NONE;
     *out = (struct key_identity){0};
-    if (!sent_keys_fine(route, request->message, why))
+    bool only_one = route->key_count == 1 && request->body_complete; /* then name_by finds out */
+    if (!only_one && !sent_keys_fine(route, request->message, why))
         return KEY_INVALID;
     if (!request->body_complete)
         return KEY_NEEDS_BODY;
 
-    key_hash_open(&naming.hash);
+    key_hash_open(&naming.hash, request->digest);
     for (size_t i = 0; i < route->key_count && answer == KEY_NONE; i++) {
         out->alternative = i;
-        answer = name_by(&naming, &route->keys[i], out, key);
+        answer = name_by(&naming, &route->keys[i], out, key, why);
     }
     if (answer == KEY_HAVE && !scope_lines_fine(route, request->message)) {
         *why = several_lines;
@@ -381,10 +384,7 @@ bool key_component_text(const struct component *component, const struct key_requ
 
 void key_id_hex(const uint8_t id[32], char out[65])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < 32; i++) {
-        out[2 * i] = digits[id[i] >> 4];
-        out[2 * i + 1] = digits[id[i] & 15];
-    }
+    for (int i = 0; i < 32; i += 4)
+        ascii_hex(out + 2 * i, id + i);
     out[64] = '\0';
 }

@@ -22,7 +22,12 @@ struct key_request { /* everything that a key can be made of */
     struct span body; /* the whole body; only read where body_complete */
     bool body_complete;
     struct span tls_subject, tls_fingerprint; /* empty: none */
+    struct evp_md_ctx_st *digest;             /* to hash with; NULL: one is made for the call */
 };
+
+/* Setting up a digest costs more than using it: a thread keeps one. */
+struct evp_md_ctx_st *key_digest_new(void);
+void key_digest_free(struct evp_md_ctx_st *digest);
 
 enum key_answer {
     KEY_HAVE,        /* identity is filled */

@@ -11,6 +11,7 @@
 #include "proxy/ascii.h"
 
 #include <assert.h>
+#include <endian.h>
 
 /* What stands for a kind in the hash: enumerators may move, these may not. */
 static const char *const component_names[] = {
@@ -41,15 +42,28 @@ static void must(int done)
     assert(done == 1);
 }
 
-void key_hash_open(struct key_hash *hash)
+EVP_MD_CTX *key_digest_new(void)
 {
-    hash->context = must_allocate(EVP_MD_CTX_new());
-    must(EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL));
+    EVP_MD_CTX *digest = must_allocate(EVP_MD_CTX_new());
+    must(EVP_DigestInit_ex(digest, EVP_sha256(), NULL));
+    return digest;
+}
+
+void key_digest_free(EVP_MD_CTX *digest)
+{
+    EVP_MD_CTX_free(digest);
+}
+
+void key_hash_open(struct key_hash *hash, EVP_MD_CTX *digest)
+{
+    hash->own = !digest;
+    hash->context = digest ? digest : key_digest_new();
 }
 
 void key_hash_close(struct key_hash *hash)
 {
-    EVP_MD_CTX_free(hash->context);
+    if (hash->own)
+        key_digest_free(hash->context);
 }
 
 static void flush(struct key_hash *hash)
@@ -58,7 +72,7 @@ static void flush(struct key_hash *hash)
     hash->held_len = 0;
 }
 
-static void update(struct key_hash *hash, const void *bytes, size_t len)
+static inline void update(struct key_hash *hash, const void *bytes, size_t len)
 {
     if (len > sizeof hash->held - hash->held_len)
         flush(hash);
@@ -79,10 +93,11 @@ void key_hash_begin(struct key_hash *hash, struct span purpose)
 
 static void part_head(struct key_hash *hash, char type, uint64_t len)
 {
-    unsigned char head[9] = {(unsigned char)type};
-    for (int i = 8; i > 0; i--, len >>= 8)
-        head[i] = (unsigned char)len;
-    update(hash, head, sizeof head);
+    struct {
+        char type;
+        uint64_t len;
+    } __attribute__((packed)) head = {type, htobe64(len)};
+    update(hash, &head, sizeof head);
 }
 
 void key_hash_part(struct key_hash *hash, char type, struct span bytes)
@@ -94,10 +109,14 @@ void key_hash_part(struct key_hash *hash, char type, struct span bytes)
 /* Header names have no case: a configuration that spells one differently names the same actions. */
 static void part_lower(struct key_hash *hash, char type, struct span name)
 {
+    char lower[64];
     part_head(hash, type, name.len);
-    for (size_t i = 0; i < name.len; i++) {
-        char lower = ascii_lower(name.data[i]);
-        update(hash, &lower, 1);
+    while (name.len) {
+        size_t len = name.len < sizeof lower ? name.len : sizeof lower;
+        for (size_t i = 0; i < len; i++)
+            lower[i] = ascii_lower(name.data[i]);
+        update(hash, lower, len);
+        name = span_after(name, len);
     }
 }
 

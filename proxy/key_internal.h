@@ -41,11 +41,12 @@ bool key_body_coded(const struct http_message *message);
 
 struct key_hash { /* one context for all hashes of a call */
     EVP_MD_CTX *context;
+    bool own; /* made by key_hash_open */
     size_t held_len;
     char held[256]; /* parts are small and many: OpenSSL gets them in blocks */
 };
 
-void key_hash_open(struct key_hash *hash);
+void key_hash_open(struct key_hash *hash, EVP_MD_CTX *digest);
 void key_hash_close(struct key_hash *hash);
 /* What is hashed begins with its purpose, so that hashes made for different purposes never meet. */
 void key_hash_begin(struct key_hash *hash, struct span purpose);

@@ -144,11 +144,10 @@ static void write_member(struct buffer *out, const char *name, const char *value
     write_string(out, value);
 }
 
-void problem_write_body(struct buffer *out, const struct problem *problem)
+void problem_write_row(struct buffer *out, const struct problem_row *row, const struct problem *problem)
 {
-    const struct problem_row *row = problem_row(problem->code);
     /* What another identity did is nobody else's business (contract §5). */
-    bool about_action = problem->code != PROBLEM_IDENTITY_CHANGED;
+    bool about_action = row != &rows[PROBLEM_IDENTITY_CHANGED];
 
     buffer_printf(out, "{\"type\":\"urn:einmal:problem:%s\"", row->name);
     write_member(out, "title", row->title);
@@ -162,4 +161,9 @@ void problem_write_body(struct buffer *out, const struct problem *problem)
     if (about_action && problem->original_status)
         buffer_printf(out, ",\"original_status\":%u", (unsigned)problem->original_status);
     buffer_append_span(out, SPAN("}\n"));
+}
+
+void problem_write_body(struct buffer *out, const struct problem *problem)
+{
+    problem_write_row(out, problem_row(problem->code), problem);
 }

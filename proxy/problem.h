@@ -55,3 +55,5 @@ struct problem {
 
 /* Appends the JSON object. Text is escaped. identity-changed never carries action, state or original_status. */
 void problem_write_body(struct buffer *out, const struct problem *problem);
+/* The same for a row of another table (the admin interface has its own): problem->code is not looked at. */
+void problem_write_row(struct buffer *out, const struct problem_row *row, const struct problem *problem);

@@ -36,8 +36,9 @@ static void close_call(struct upstream_call *call, bool reusable)
 {
     connect_cancel(call);
     leave_connection(call, reusable);
-    deadline_destroy(&call->deadline);
-    event_del(&call->later);
+    deadline_clear(&call->deadline);
+    if (call->later_due)
+        event_del(&call->later);
     call->state = CALL_OVER;
     pool_bury(call);
 }
@@ -62,11 +63,17 @@ static void broken(struct upstream_call *call, enum upstream_fault fault, const 
         finish(call, UPSTREAM_UNSENT, UPSTREAM_FAULT_UNREACHABLE, detail, false);
 }
 
+void call_tell_later(struct upstream_call *call)
+{
+    call->later_due = true;
+    event_active(&call->later, 0, 0);
+}
+
 /* May be known before upstream_start has returned, so it is told from the loop. */
 void call_unreachable(struct upstream_call *call, const char *detail)
 {
     call->unreachable = detail;
-    event_active(&call->later, 0, 0);
+    call_tell_later(call);
 }
 
 void upstream_cancel(struct upstream_call *call)
@@ -92,7 +99,7 @@ static void set_clock(struct upstream_call *call)
         deadline_clear(&call->deadline);
 }
 
-static void on_deadline(void *arg)
+void call_on_deadline(void *arg)
 {
     struct upstream_call *call = arg;
     if (call->state == CALL_CONNECTING) {
@@ -170,7 +177,7 @@ static void sending_failed(struct upstream_call *call)
     if (!call->paused)
         connection_want_reading(call->connection, true);
     set_clock(call);
-    event_active(&call->later, 0, 0); /* a caller that holds its body back may let it go: it is thrown away */
+    call_tell_later(call); /* a caller that holds its body back may let it go: it is thrown away */
 }
 
 static bool has_more(const struct upstream_call *call)
@@ -185,7 +192,8 @@ static void note_sent(struct upstream_call *call)
         return;
     call->sent_all = true;
     crash_point(call, "last-byte-sent");
-    event_active(&call->later, 0, 0);
+    if (!call->starting) /* else upstream_start's caller asks */
+        call_tell_later(call);
 }
 
 /* send_timeout counts from the last byte that the socket took, or from when the waiting began. */
@@ -291,7 +299,7 @@ void upstream_write(struct upstream_call *call, const void *data, size_t len)
         send_more(call, (struct span){data, len});
     } else {
         buffer_append(&call->streamed, data, len);
-        event_active(&call->later, 0, 0); /* small pieces of one turn go out together */
+        call_tell_later(call); /* small pieces of one turn go out together */
     }
     if (upstream_queued(call) > UPSTREAM_LOW_WATER)
         call->above = true;
@@ -300,12 +308,18 @@ void upstream_write(struct upstream_call *call, const void *data, size_t len)
 void upstream_write_end(struct upstream_call *call)
 {
     call->stream_ended = true;
-    event_active(&call->later, 0, 0);
+    call_tell_later(call);
 }
 
 size_t upstream_queued(const struct upstream_call *call)
 {
     return buffer_len(&call->streamed);
+}
+
+bool upstream_sent_at_once(struct upstream_call *call)
+{
+    call->told_sent |= call->sent_all;
+    return call->sent_all;
 }
 
 bool upstream_has_sent(const struct upstream_call *call)
@@ -314,10 +328,11 @@ bool upstream_has_sent(const struct upstream_call *call)
 }
 
 /* What must not be told from inside a call of the owner, or can wait for the end of this turn. */
-static void on_later(evutil_socket_t fd, short what, void *arg)
+void call_on_later(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct upstream_call *call = arg;
+    call->later_due = false;
     if (call->unreachable) {
         broken(call, UPSTREAM_FAULT_CLOSED, call->unreachable);
         return;
@@ -501,11 +516,13 @@ static void connection_ended(struct upstream_call *call, enum stream_result how)
 void call_readable(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
-    char fresh[UPSTREAM_INPUT_SIZE];
+    char *fresh = call->pool->fresh;
     size_t len;
-    enum stream_result result = stream_read(&connection->stream, fresh, sizeof fresh, &len);
+    enum stream_result result = stream_read(&connection->stream, fresh, call->read_size, &len);
     switch (result) {
     case STREAM_OK:
+        if (len == call->read_size && len < UPSTREAM_INPUT_MAX)
+            call->read_size *= 2;
         take(call, fresh, len);
         return;
     case STREAM_AGAIN:
@@ -521,6 +538,7 @@ void call_readable(struct upstream_connection *connection)
 void upstream_pause(struct upstream_call *call)
 {
     call->paused = true;
+    call->read_size = UPSTREAM_INPUT_SIZE; /* what the caller does not take lies in its memory */
     if (call->connection)
         connection_want_reading(call->connection, false);
     set_clock(call);
@@ -544,8 +562,7 @@ struct upstream_call *upstream_start(struct upstream_pool *pool, const struct up
     call->events = events;
     call->owner = owner;
     buffer_append_span(&call->head, request->head);
-    deadline_init(&call->deadline, pool->base, on_deadline, call);
-    event_assign(&call->later, pool->base, -1, 0, on_later, call);
+    call->starting = true;
     crash_point(call, "granted-nothing-sent");
     struct upstream_connection *idle = pool_take(pool, request);
     call->reused = idle != NULL;
@@ -553,5 +570,6 @@ struct upstream_call *upstream_start(struct upstream_pool *pool, const struct up
         call_connected(call, idle);
     else
         connect_start(call);
+    call->starting = false;
     return call;
 }

@@ -8,7 +8,8 @@
  *     BROKEN    anything else: nobody knows
  *
  * It knows nothing of keys. Reuse of an idle connection only while it is fresh: idle no longer than keepalive_idle and
- * the API's own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out; unsent on a reused one: one
+ * the API's own Keep-Alive: timeout=N minus 1 s, no unread byte and no end at check-out (a request that may be sent
+ * again takes the word of the loop's last turn for it, milliseconds after the last answer); unsent on a reused one: one
  * new connection is tried. All addresses of a name are tried while nothing has been written (contract §4.5). Where
  * `resend` allows, a request that fails on a reused connection before any response byte is sent once more on a new one;
  * nothing else is ever sent twice.
@@ -60,7 +61,8 @@ struct upstream_events {
     void (*body)(void *owner, const char *data, size_t len); /* valid during the call */
     /* Everything that this read brought has been reported: time to flush. Not called after end(). */
     void (*turn)(void *owner);
-    /* The last byte of the request has been written (response_timeout counts from here; the caller's timer). */
+    /* The last byte of the request has been written (response_timeout counts from here; the caller's timer). Not called
+     * where upstream_sent_at_once() has said so. */
     void (*sent)(void *owner);
     /* Streaming request: less than UPSTREAM_LOW_WATER is queued (only after upstream_queued() was above it). */
     void (*writable)(void *owner);
@@ -69,7 +71,8 @@ struct upstream_events {
 
 #define UPSTREAM_LOW_WATER  (32 * 1024)
 #define UPSTREAM_HIGH_WATER (64 * 1024)
-#define UPSTREAM_INPUT_SIZE (64 * 1024)
+#define UPSTREAM_INPUT_SIZE (64 * 1024)  /* read at once; while the caller keeps up, up to… */
+#define UPSTREAM_INPUT_MAX  (512 * 1024) /* …this much, which costs a third less for each byte */
 
 struct upstream_request {
     const struct conf_upstream *upstream; /* must live until end() (the caller holds the configuration) */
@@ -97,6 +100,9 @@ void upstream_pool_drop_idle(struct upstream_pool *pool);
 /* Starts. Callbacks never run inside this call (an immediate failure comes through the loop). */
 struct upstream_call *upstream_start(struct upstream_pool *pool, const struct upstream_request *request,
                                      const struct upstream_events *events, void *owner);
+/* Right after upstream_start: has all of the request gone out already? Ask always, the usual call needs no event then.
+ */
+bool upstream_sent_at_once(struct upstream_call *call);
 void upstream_write(struct upstream_call *call, const void *data,
                     size_t len); /* streaming body, framed by the caller */
 void upstream_write_end(struct upstream_call *call);

@@ -20,6 +20,7 @@ struct upstream_connection {
     struct tls_client *tls;     /* and under which terms; NULL: plain */
     bool securing;              /* the TLS handshake is on its way */
     int64_t idle_ms;            /* the API's own Keep-Alive: timeout minus 1 s; -1: not said */
+    int64_t idle_since_ms;      /* while idle */
     struct buffer input;        /* part of a head */
     bool reading, write_armed;
     struct upstream_connection *next, *prev; /* idle list, newest first; later the graveyard */
@@ -38,8 +39,8 @@ struct upstream_call {
     void *owner;
     enum call_state state;
     struct upstream_connection *connection;
-    struct deadline deadline; /* connect, send or stall: whatever is running */
-    struct event later;       /* what must not be told from inside a call of the owner */
+    bool starting;  /* inside upstream_start */
+    bool later_due; /* `later` is active */
 
     /* connecting */
     struct resolver_query *query;
@@ -48,7 +49,6 @@ struct upstream_call {
     bool reused;
 
     /* the request */
-    struct buffer head; /* never consumed: it may be sent again */
     size_t head_sent, body_sent;
     struct buffer streamed;
     int64_t stuck_ms; /* the socket has taken nothing more since; 0: nothing waits for it */
@@ -56,13 +56,17 @@ struct upstream_call {
 
     /* the response */
     bool head_seen, paused, keep_alive;
+    size_t read_size;                  /* grows with each read that fills it, falls back when the caller pauses */
     bool tunnel, read_ended, fin_sent; /* read_ended: the API's FIN; fin_sent: ours */
     unsigned interim;
 
     const char *unreachable;    /* an ending that is told by `later`: why */
     struct upstream_call *next; /* graveyard, later the spare ones */
 
-    /* From here on not cleared for a new call. */
+    /* From here on kept for the next call. */
+    struct buffer head;       /* of the request; not consumed while the call lives: it may be sent again */
+    struct deadline deadline; /* connect, send or stall: whatever is running */
+    struct event later;       /* what must not be told from inside a call of the owner */
     struct resolver_addresses addresses;
     char tls_failure[200]; /* of the last address whose handshake failed; "": none */
 };
@@ -71,6 +75,7 @@ struct upstream_pool {
     struct event_base *base;
     struct resolver_client *resolver;
     struct http_limits limits;
+    char *fresh; /* what a read brings, UPSTREAM_INPUT_MAX bytes; pages that are never used are never there */
     struct upstream_connection *idle;
     size_t idle_count, connections, calls;
     struct event bury;
@@ -99,5 +104,8 @@ void connect_timed_out(struct upstream_call *call);
 /* upstream.c */
 void call_connected(struct upstream_call *call, struct upstream_connection *connection);
 void call_unreachable(struct upstream_call *call, const char *detail);
+void call_tell_later(struct upstream_call *call); /* makes `later` due */
+void call_on_later(evutil_socket_t fd, short what, void *call);
+void call_on_deadline(void *call);
 void call_readable(struct upstream_connection *connection);
 void call_writable(struct upstream_connection *connection);

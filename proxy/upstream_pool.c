@@ -11,8 +11,13 @@
 #include <assert.h>
 #include <stddef.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_CALLS 0 /* a use after the end is to be seen */
+#else
 #define SPARE_CALLS 64
-#define HEAD_KEPT   4096 /* bytes of memory that a spare call keeps for a head */
+#endif
+#define HEAD_KEPT 4096 /* bytes of memory that a spare call keeps for a head */
+#define WARM_MS   10   /* no API gives up an idle connection, or says so, within this time */
 
 static void read_on(struct upstream_connection *connection)
 {
@@ -140,6 +145,15 @@ void connection_close(struct upstream_connection *connection)
     event_active(&pool->bury, 0, 0);
 }
 
+/* An end or a byte on it would have been told by the loop; what has come since its last turn is looked for on the
+ * socket. That look is left out right after an answer where the request may be sent again anyway. */
+static bool is_fresh(struct upstream_connection *connection, bool resend, int64_t now)
+{
+    if (connection->idle.due_ms <= now) /* the timer may be late */
+        return false;
+    return (resend && now - connection->idle_since_ms < WARM_MS) || stream_is_quiet(&connection->stream);
+}
+
 struct upstream_connection *pool_take(struct upstream_pool *pool, const struct upstream_request *request)
 {
     int64_t now = pool->idle ? monotonic_ms() : 0;
@@ -147,7 +161,7 @@ struct upstream_connection *pool_take(struct upstream_pool *pool, const struct u
         next = connection->next;
         if (strcmp(connection->url, request->upstream->url) != 0 || connection->tls != request->tls)
             continue;
-        if (connection->idle.due_ms <= now || !stream_is_quiet(&connection->stream)) { /* the timer may be late */
+        if (!is_fresh(connection, request->resend, now)) {
             connection_close(connection);
             continue;
         }
@@ -187,22 +201,24 @@ void pool_give(struct upstream_connection *connection, const struct conf_upstrea
     pool->idle = connection;
     pool->idle_count++;
     connection_want_reading(connection, true);
-    deadline_set(&connection->idle, monotonic_ms() + keep);
+    connection->idle_since_ms = monotonic_ms();
+    deadline_set(&connection->idle, connection->idle_since_ms + keep);
 }
 
 struct upstream_call *pool_new_call(struct upstream_pool *pool)
 {
     struct upstream_call *call = pool->spare_calls;
     if (call) {
-        struct buffer head = call->head;
         pool->spare_calls = call->next;
         pool->spare_count--;
-        memset(call, 0, offsetof(struct upstream_call, addresses));
-        call->head = head;
+        memset(call, 0, offsetof(struct upstream_call, head));
     } else {
         call = NEW(struct upstream_call);
+        deadline_init(&call->deadline, pool->base, call_on_deadline, call);
+        event_assign(&call->later, pool->base, -1, 0, call_on_later, call);
     }
     call->pool = pool;
+    call->read_size = UPSTREAM_INPUT_SIZE;
     pool->calls++;
     return call;
 }
@@ -217,6 +233,7 @@ void pool_bury(struct upstream_call *call)
 
 static void free_call(struct upstream_call *call)
 {
+    deadline_destroy(&call->deadline);
     buffer_free(&call->head);
     free(call);
 }
@@ -265,6 +282,7 @@ struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver
     pool->base = base;
     pool->resolver = resolver;
     pool->limits = *limits;
+    pool->fresh = must_allocate(malloc(UPSTREAM_INPUT_MAX));
     event_assign(&pool->bury, base, -1, 0, on_bury, pool);
     return pool;
 }
@@ -297,5 +315,6 @@ void upstream_pool_free(struct upstream_pool *pool)
         pool->spare_calls = call->next;
         free_call(call);
     }
+    free(pool->fresh);
     free(pool);
 }

@@ -8,7 +8,9 @@
  * Invariant at the end: no connection, no exchange, no upstream call is left, and the asserts say so.
  */
 #include "proxy/worker.h"
+#include "proxy/ascii.h"
 #include "proxy/exchange.h"
+#include "proxy/key.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -21,7 +23,7 @@
 
 #define BUDGET_SHARES 1024 /* a worker keeps at most two of so many parts of limits.buffer_memory to itself */
 
-enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
+enum inbox_kind { INBOX_CONNECTION, INBOX_CONF, INBOX_CLOSE, INBOX_DRAIN, INBOX_DRAIN_LIMIT, INBOX_STOP };
 
 struct inbox_item {
     struct inbox_item *next;
@@ -64,10 +66,9 @@ static uint64_t next_random(uint64_t state[2])
 
 void worker_request_id(struct worker *worker, char to[33])
 {
-    static const char digits[] = "0123456789abcdef";
     uint64_t halves[2] = {next_random(worker->random), next_random(worker->random)};
-    for (size_t i = 0; i < 32; i++)
-        to[i] = digits[(halves[i / 16] >> (i % 16 * 4)) & 15];
+    for (size_t i = 0; i < sizeof halves; i += 4)
+        ascii_hex(to + 2 * i, (const uint8_t *)halves + i);
     to[32] = '\0';
 }
 
@@ -171,7 +172,7 @@ static void adopt(struct worker *worker, int fd, const char *peer, struct tls_se
 
 static void drain(struct worker *worker)
 {
-    worker->draining = true;
+    worker->closing = worker->draining = true;
     for (struct connection *connection = worker->connections, *next; connection; connection = next) {
         next = connection->next;
         client_close_when_idle(connection->client);
@@ -219,6 +220,9 @@ static void handle(struct worker *worker, struct inbox_item *item)
         break;
     case INBOX_CONF:
         reload(worker, item->conf, item->tls);
+        break;
+    case INBOX_CLOSE:
+        worker->closing = true;
         break;
     case INBOX_DRAIN:
         drain(worker);
@@ -274,6 +278,11 @@ void worker_reload(struct worker *worker, struct conf *conf, struct tls *tls)
     item->conf = conf_ref(conf);
     item->tls = tls_ref(tls);
     put(worker, item);
+}
+
+void worker_close_after_answers(struct worker *worker)
+{
+    put_order(worker, INBOX_CLOSE);
 }
 
 void worker_drain(struct worker *worker)
@@ -334,6 +343,7 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->budget_slice =
         (int64_t)(conf->limits.buffer_memory / BUDGET_SHARES); /* what may lie idle here is little of the whole */
     worker->access = access_log_open(shared->log);
+    worker->digest = key_digest_new();
     pthread_mutex_init(&worker->inbox_lock, NULL);
     worker->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(worker->inbox_fd >= 0 && "descriptors are there at start");
@@ -361,6 +371,9 @@ void worker_free(struct worker *worker)
     while (worker->connections)
         client_free_now(worker->connections->client);
     assert(!worker->exchanges && "a drain ends every exchange");
+    exchange_free_spares(worker);
+    buffer_free(&worker->scratch);
+    key_digest_free(worker->digest);
     assert(!worker->inbox);
     event_free(worker->store_event);
     event_free(worker->inbox_event);

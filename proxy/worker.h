@@ -63,8 +63,13 @@ struct worker {
     size_t connection_count;
     struct exchange *exchanges;
     size_t exchange_count;
+    struct exchange *spare_exchanges; /* over, kept for the next requests */
+    size_t spare_exchange_count;
+    struct buffer scratch;             /* within one call only */
+    struct evp_md_ctx_st *digest;      /* see key.h */
     int64_t budget_left, budget_slice; /* bytes of the shared budget that are ours; how much is fetched at once */
     uint64_t random[2];
+    bool closing; /* answers close their connections: from the beginning of a drain on, its delay included */
     bool draining, limit_passed, stopping;
 
     /* ---- inbox ------------------------------------------------------------------------------------ */
@@ -83,10 +88,11 @@ void worker_start(struct worker *worker);
 void worker_reload(struct worker *worker, struct conf *conf, struct tls *tls);
 /* A client's connection. tls NULL: plain; else a reference is taken. */
 void worker_give(struct worker *worker, int fd, const char *peer, struct tls_server *tls);
-void worker_drain(struct worker *worker);            /* finish what runs, close what is idle */
-void worker_drain_limit(struct worker *worker);      /* end what runs now */
-bool worker_is_settled(const struct worker *worker); /* draining, and no exchange runs */
-bool worker_is_idle(const struct worker *worker);    /* the same, and every connection is closed */
+void worker_close_after_answers(struct worker *worker); /* serves on, but each answer closes its connection */
+void worker_drain(struct worker *worker);               /* finish what runs, close what is idle */
+void worker_drain_limit(struct worker *worker);         /* end what runs now */
+bool worker_is_settled(const struct worker *worker);    /* draining, and no exchange runs */
+bool worker_is_idle(const struct worker *worker);       /* the same, and every connection is closed */
 void worker_stop(struct worker *worker); /* nothing may run any more, or the limit has passed: joins the thread */
 void worker_free(struct worker *worker);
 

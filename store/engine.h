@@ -10,10 +10,11 @@
  * this commit; ENGINE_IO about everything else, also a record that cannot be read. If begin() fails, reopen() is the
  * cure.
  *
- * THREADS. peek() may be called from any thread, but not while reopen() or close() runs (the handles' locks see to
- * that).
+ * THREADS. peek(), walk() and show() may be called from any thread, but not while reopen() or close() runs (the locks
+ * of the handles and of the people see to that). backup() may go on while reopen() is called: that gives it up.
  *
  * MEMORY. Texts in records that find(), peek() and first_open() return are not valid: only what is held by value is.
+ * What walk() and show() hand to visit() is valid, texts included, until that returns.
  */
 #pragma once
 
@@ -26,6 +27,7 @@ struct engine_config {
     int directory; /* open descriptor of path, already locked */
     uint64_t max_size;
     bool create, strict;
+    uint32_t recent_max; /* ids kept in memory before they are merged into an index; 0: the engine's own measure */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
 };
@@ -38,6 +40,26 @@ struct engine_status {
 };
 
 struct engine;
+
+/* Records in the order of their numbers (record.seq), from a snapshot. */
+enum engine_range {
+    ENGINE_ALL,
+    ENGINE_OPEN,    /* in progress, of whatever boot */
+    ENGINE_UNKNOWN, /* ended, and unknown */
+    ENGINE_TASK,    /* with this task, and perhaps some others: compare */
+};
+
+struct engine_walk {
+    enum engine_range range;
+    struct record_text task;                               /* ENGINE_TASK: not empty */
+    uint64_t after;                                        /* only greater numbers */
+    unsigned budget;                                       /* so many records are looked at, at most */
+    bool (*visit)(void *arg, const struct record *record); /* false: enough */
+    void *arg;
+    /* filled by walk() */
+    uint64_t last; /* the number of the last record that was looked at; `after` if there was none */
+    bool over;     /* there is none beyond it */
+};
 
 struct engine_operations {
     const char *name;
@@ -71,6 +93,8 @@ struct engine_operations {
     enum engine_error (*sweep)(struct engine *engine, int64_t now_ms, unsigned limit, unsigned *swept);
     /* Any record in progress, with the name of its scope (`scope_name` has RECORD_STRING_MAX + 1 bytes). */
     enum engine_error (*first_open)(struct engine *engine, struct record *out, bool *found, char *scope_name);
+    /* The name of the record's scope, into as many bytes. */
+    enum engine_error (*scope_name)(struct engine *engine, const struct record *record, char *scope_name);
     enum engine_error (*get_scope)(struct engine *engine, const char *name, struct record_scope *out, bool *found);
     enum engine_error (*put_scope)(struct engine *engine, const char *name, const struct record_scope *scope);
 
@@ -84,6 +108,14 @@ struct engine_operations {
      * caller's). */
     enum engine_error (*peek)(struct engine *engine, const struct store_id *id, const uint8_t *fingerprint,
                               struct record *out, bool *found, struct store_bytes **response);
+    enum engine_error (*walk)(struct engine *engine, struct engine_walk *walk);
+    /* Visits the record with this id, if there is one. `response`: the recorded one or NULL, borrowed for the call. */
+    enum engine_error (*show)(struct engine *engine, const struct store_id *id,
+                              void (*visit)(void *arg, const struct record *record, struct store_bytes *response),
+                              void *arg, bool *found);
+    /* False, with a message. One at a time. */
+    bool (*backup)(struct engine *engine, int fd, char *error, size_t error_size);
+    void (*stop_backup)(struct engine *engine); /* one that runs fails soon; waits for nothing */
 };
 
 /* What every engine begins with. Counters only ever grow in memory, also when a transaction is aborted. */

@@ -25,16 +25,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_READERS    512 /* look-ups at one moment, which last microseconds */
-#define RESERVED_PAGES 64  /* what a small map keeps for outcomes and sweeping */
-#define COUNT_EVERY    16  /* transactions, in a large map */
-#define SMALL_MAP      16384
+#define MAX_READERS     512 /* look-ups at one moment, which last microseconds */
+#define RESERVED_PAGES  64  /* what a small map keeps for outcomes and sweeping */
+#define COUNT_EVERY     16  /* transactions, in a large map */
+#define SMALL_MAP       16384
+#define RECENT_MAX      32768 /* ids that wait in memory, twice: 4 MiB */
+#define RECENT_PER_PAGE 2     /* …for each page of the reserve: a small store lets few wait */
+#define MERGED_PER_PAGE 32    /* that many take a page of the index, or less */
 
 static const char *const tree_names[TREE_COUNT] = {
-    [TREE_INDEX] = "index",       [TREE_RESERVATIONS] = "reservations",
-    [TREE_OUTCOMES] = "outcomes", [TREE_PIECES] = "pieces",
-    [TREE_OPEN] = "open",         [TREE_UNKNOWN] = "unknown",
-    [TREE_EXPIRY] = "expiry",     [TREE_SCOPES] = "scopes",
+    [TREE_INDEX] = "index",         [TREE_RESERVATIONS] = "reservations",
+    [TREE_OUTCOMES] = "outcomes",   [TREE_PIECES] = "pieces",
+    [TREE_OPEN] = "open",           [TREE_UNKNOWN] = "unknown",
+    [TREE_UNSETTLED] = "unsettled", [TREE_TASKS] = "tasks",
+    [TREE_EXPIRY] = "expiry",       [TREE_SCOPES] = "scopes",
     [TREE_META] = "meta",
 };
 
@@ -51,12 +55,23 @@ static MDB_val text(const char *string)
 
 /* ---- room ------------------------------------------------------------------------------------- */
 
+static uint64_t reserved_pages(uint64_t max_pages)
+{
+    return max_pages / 10 > RESERVED_PAGES ? max_pages / 10 : RESERVED_PAGES;
+}
+
 static uint64_t high_water_mark(const struct lmdb *lmdb)
 {
-    uint64_t reserve = lmdb->max_pages / 10;
-    if (reserve < RESERVED_PAGES)
-        reserve = RESERVED_PAGES;
+    uint64_t reserve = reserved_pages(lmdb->max_pages);
     return lmdb->max_pages > reserve ? lmdb->max_pages - reserve : 0;
+}
+
+static size_t recent_limit(const struct engine_config *config)
+{
+    uint64_t limit = RECENT_PER_PAGE * reserved_pages(config->max_size / (uint64_t)sysconf(_SC_PAGESIZE));
+    if (config->recent_max)
+        return config->recent_max;
+    return limit < RECENT_MAX ? limit : RECENT_MAX;
 }
 
 /* Pages of the file that hold nothing; 0 if that cannot be told. Its own read transaction: LMDB allows it no other way.
@@ -87,6 +102,7 @@ static void measure_room(struct lmdb *lmdb)
     MDB_envinfo info;
     mdb_env_info(lmdb->env, &info);
     uint64_t file_pages = info.me_last_pgno + 1, mark = high_water_mark(lmdb);
+    lmdb_backup_watch(lmdb->backup, file_pages, mark + (lmdb->max_pages - mark) / 2);
     if (file_pages < mark - mark / 8) {
         lmdb->used_pages = file_pages;
         lmdb->until_count = 0;
@@ -97,7 +113,8 @@ static void measure_room(struct lmdb *lmdb)
         lmdb->used_pages = file_pages > free_pages ? file_pages - free_pages : 0;
         lmdb->until_count = lmdb->max_pages > SMALL_MAP ? COUNT_EVERY : 0;
     }
-    lmdb->engine.has_room = lmdb->used_pages < mark;
+    /* What waits to be merged has its room already. */
+    lmdb->engine.has_room = lmdb->used_pages + recent_count(lmdb->recent) / MERGED_PER_PAGE < mark;
 }
 
 /* ---- transactions ----------------------------------------------------------------------------- */
@@ -110,6 +127,7 @@ static enum engine_error begin(struct engine *engine)
         return ENGINE_IO;
     measure_room(lmdb);
     lmdb->completed = lmdb->committed_completed;
+    lmdb->lonely = false;
     return mdb_txn_begin(lmdb->env, NULL, 0, &lmdb->txn) == 0 ? ENGINE_OK : ENGINE_IO;
 }
 
@@ -120,6 +138,13 @@ static void abort_transaction(struct engine *engine)
         mdb_txn_abort(lmdb->txn);
     lmdb->txn = NULL;
     lmdb->completed = lmdb->committed_completed;
+    recent_rollback(lmdb->recent);
+}
+
+static uint64_t merged_seq_now(const struct lmdb *lmdb)
+{
+    uint64_t mark = recent_mark(lmdb->recent);
+    return mark ? mark : lmdb->merged_seq;
 }
 
 static int put_counters(struct lmdb *lmdb, int64_t now_ms)
@@ -128,7 +153,8 @@ static int put_counters(struct lmdb *lmdb, int64_t now_ms)
     struct record_counters counters = {.next_seq = lmdb->engine.next_seq,
                                        .next_token = lmdb->engine.next_token,
                                        .newest_ms = now_ms,
-                                       .completed = lmdb->completed};
+                                       .completed = lmdb->completed,
+                                       .merged_seq = merged_seq_now(lmdb)};
     MDB_val name = text("counters"), value = {record_write_counters(buffer, &counters), buffer};
     return mdb_put(lmdb->txn, lmdb->trees[TREE_META], &name, &value, 0);
 }
@@ -156,7 +182,9 @@ static enum engine_error commit(struct engine *engine, int64_t now_ms)
 {
     struct lmdb *lmdb = lmdb_of(engine);
     int64_t newest_ms = now_ms > engine->newest_ms ? now_ms : engine->newest_ms;
-    int rc = put_counters(lmdb, newest_ms);
+    int rc = lmdb_index_merge(lmdb);
+    if (rc == 0)
+        rc = put_counters(lmdb, newest_ms);
     uint64_t in_progress = count_entries(lmdb, TREE_OPEN), unknown = count_entries(lmdb, TREE_UNKNOWN);
     int64_t oldest_unknown_ms = find_oldest_unknown(lmdb);
     if (rc != 0) {
@@ -165,8 +193,12 @@ static enum engine_error commit(struct engine *engine, int64_t now_ms)
     }
     rc = mdb_txn_commit(lmdb->txn); /* it is gone, however that ends */
     lmdb->txn = NULL;
-    if (rc != 0)
+    if (rc != 0) {
+        recent_rollback(lmdb->recent); /* should it count after all, the environment has to be opened anew */
         return lmdb_error(rc);
+    }
+    lmdb->merged_seq = merged_seq_now(lmdb);
+    recent_commit(lmdb->recent, engine->next_seq);
     engine->newest_ms = newest_ms;
     lmdb->committed_completed = lmdb->completed;
     lmdb->in_progress = in_progress;
@@ -286,6 +318,7 @@ static enum content read_meta(struct lmdb *lmdb, unsigned *version)
     engine->next_token = counters.next_token > engine->next_token ? counters.next_token : engine->next_token;
     engine->newest_ms = counters.newest_ms > engine->newest_ms ? counters.newest_ms : engine->newest_ms;
     lmdb->completed = lmdb->committed_completed = counters.completed;
+    lmdb->merged_seq = counters.merged_seq;
     return CONTENT_OURS;
 }
 
@@ -352,17 +385,26 @@ static void close_environment(struct lmdb *lmdb)
     lmdb->env = NULL;
 }
 
-static enum engine_error reopen(struct engine *engine)
+static enum engine_error reopen_environment(struct lmdb *lmdb)
 {
-    struct lmdb *lmdb = lmdb_of(engine);
     enum content content;
     close_environment(lmdb);
     if (open_environment(lmdb) != 0)
         return ENGINE_IO;
-    if (is_whole(lmdb) && open_trees_again(lmdb, &content) == 0 && content == CONTENT_OURS)
+    if (is_whole(lmdb) && open_trees_again(lmdb, &content) == 0 && content == CONTENT_OURS &&
+        lmdb_index_replay(lmdb) == 0)
         return ENGINE_OK;
     close_environment(lmdb);
     return ENGINE_IO;
+}
+
+static enum engine_error reopen(struct engine *engine)
+{
+    struct lmdb *lmdb = lmdb_of(engine);
+    lmdb_backup_hold(lmdb->backup);
+    enum engine_error error = reopen_environment(lmdb);
+    lmdb_backup_let(lmdb->backup);
+    return error;
 }
 
 /* A new store must survive power loss as a whole, its directory entries too, before anything in it counts. */
@@ -449,6 +491,8 @@ static void close_engine(struct engine *engine)
     if (lmdb->env)
         mdb_env_sync(lmdb->env, 1);
     close_environment(lmdb);
+    lmdb_backup_free(lmdb->backup);
+    recent_free(lmdb->recent);
     free(lmdb->path);
     free(lmdb);
 }
@@ -463,6 +507,8 @@ static struct engine *open_engine(const struct engine_config *config, char *erro
     lmdb->config.max_size -= config->max_size % (uint64_t)sysconf(_SC_PAGESIZE);
     lmdb->path = store_must_allocate(strdup(config->path));
     lmdb->config.path = lmdb->path;
+    lmdb->backup = lmdb_backup_new();
+    lmdb->recent = recent_new(recent_limit(&lmdb->config));
     lmdb->engine = (struct engine){.operations = &engine_lmdb, .next_seq = 1, .next_token = 1, .has_room = true};
     bool accepted = accept_file(lmdb, error, error_size);
     if (accepted && (rc = open_environment(lmdb)) == 0 && !is_whole(lmdb)) {
@@ -471,6 +517,10 @@ static struct engine *open_engine(const struct engine_config *config, char *erro
     }
     if (accepted && rc == 0)
         rc = open_trees(lmdb, &content, &version);
+    if (accepted && rc == 0 && content == CONTENT_OURS && (rc = lmdb_index_replay(lmdb)) == MDB_CORRUPTED) {
+        content = CONTENT_DAMAGED;
+        rc = 0;
+    }
     if (accepted && rc != 0) {
         explain(lmdb, rc, error, error_size);
         accepted = false;
@@ -478,6 +528,8 @@ static struct engine *open_engine(const struct engine_config *config, char *erro
     if (accepted && accept_content(lmdb, content, version, error, error_size))
         return &lmdb->engine;
     close_environment(lmdb);
+    lmdb_backup_free(lmdb->backup);
+    recent_free(lmdb->recent);
     free(lmdb->path);
     free(lmdb);
     return NULL;
@@ -502,10 +554,15 @@ const struct engine_operations engine_lmdb = {
     .response = lmdb_response,
     .sweep = lmdb_sweep,
     .first_open = lmdb_first_open,
+    .scope_name = lmdb_scope_name,
     .get_scope = lmdb_get_scope,
     .put_scope = lmdb_put_scope,
     .is_due = lmdb_is_due,
     .status = status,
     .maintain = maintain,
     .peek = lmdb_peek,
+    .walk = lmdb_walk,
+    .show = lmdb_show,
+    .backup = lmdb_backup,
+    .stop_backup = lmdb_stop_backup,
 };

@@ -2,8 +2,9 @@
  * engine_lmdb_record.c - the steps of the LMDB engine: records as entries of its trees.
  *
  * Each step touches as few pages as it can: a reservation is written once, what changes while an action is in progress
- * is the tiny tree of open ones, an ending is appended. Pointers into the map are used before the next write of the
- * transaction, never after. What the trees mean is told in engine_lmdb.h.
+ * is the tiny tree of open ones, an ending is appended. How an id leads to a record is told in engine_lmdb_index.c.
+ * Pointers into the map are used before the next write of the transaction, never after. What the trees mean is told in
+ * engine_lmdb.h.
  */
 #include <errno.h>
 #include <lmdb.h>
@@ -13,14 +14,9 @@
 #include <assert.h>
 #include <string.h>
 
-#define HALF             (STORE_ID_LEN / 2)
-#define ID_KEY           (HALF + 1 + HALF)
-#define CONTENT_KEY      (HALF + 1 + HALF + 8)
 #define TIME_KEY         16
 #define PIECE_KEY        12
 #define SWEPT_PIECES_MAX 2048 /* a sweep ends after so many pieces: transactions stay small */
-
-enum { KIND_ID = 0, KIND_CONTENT = 1 };
 
 /* ---- entries ---------------------------------------------------------------------------------- */
 
@@ -65,21 +61,6 @@ static struct seq_key seq_key(uint64_t seq)
     return key;
 }
 
-static void write_id_key(uint8_t *key, const struct store_id *id)
-{
-    memcpy(key, id->bytes, HALF);
-    key[HALF] = KIND_ID;
-    memcpy(key + HALF + 1, id->bytes + HALF, HALF);
-}
-
-static void write_content_key(uint8_t *key, const struct store_id *id, const uint8_t *content, uint64_t seq)
-{
-    memcpy(key, id->bytes, HALF);
-    key[HALF] = KIND_CONTENT;
-    memcpy(key + HALF + 1, content, HALF);
-    record_put64(key + HALF + 1 + HALF, seq);
-}
-
 static void write_time_key(uint8_t *key, int64_t time_ms, uint64_t seq)
 {
     record_put64(key, (uint64_t)time_ms);
@@ -121,7 +102,7 @@ static enum engine_error load_outcome(struct lmdb *lmdb, MDB_txn *txn, struct re
     return lmdb_error(rc);
 }
 
-static enum engine_error load(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, struct record *out)
+enum engine_error lmdb_load(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, struct record *out)
 {
     *out = (struct record){.seq = seq};
     MDB_val value;
@@ -136,68 +117,6 @@ static enum engine_error load(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, str
     if (error == ENGINE_OK && !out->open && !out->has_outcome)
         error = ENGINE_IO;
     return error;
-}
-
-static enum engine_error find(struct lmdb *lmdb, MDB_txn *txn, const struct store_id *id, struct record *out,
-                              bool *found)
-{
-    MDB_val value;
-    uint8_t key[ID_KEY];
-    write_id_key(key, id);
-    int rc = get(lmdb, txn, TREE_INDEX, key, sizeof key, &value);
-    *found = rc == 0;
-    if (rc == MDB_NOTFOUND)
-        return ENGINE_OK;
-    if (rc != 0 || value.mv_size != 8)
-        return ENGINE_IO;
-    enum engine_error error = load(lmdb, txn, record_get64(value.mv_data), out);
-    if (error == ENGINE_OK && memcmp(&out->reservation.id, id, sizeof *id) != 0)
-        error = ENGINE_IO;
-    return error;
-}
-
-enum engine_error lmdb_find(struct engine *engine, const struct store_id *id, struct record *out, bool *found)
-{
-    return find(lmdb_of(engine), lmdb_of(engine)->txn, id, out, found);
-}
-
-/* One entry of the neighbourhood: does it stand for a live record of somebody else? */
-static enum engine_error is_other(struct lmdb *lmdb, const struct store_id *id, const uint8_t *content, int64_t now_ms,
-                                  uint64_t seq, bool *found)
-{
-    struct record record;
-    enum engine_error error = load(lmdb, lmdb->txn, seq, &record);
-    if (error != ENGINE_OK)
-        return error;
-    bool is_own = memcmp(&record.reservation.id, id, sizeof *id) == 0;
-    bool is_live = record.open || record.outcome.expires_ms > now_ms;
-    *found = !is_own && is_live && memcmp(record.reservation.content, content, STORE_HASH_LEN) == 0;
-    return ENGINE_OK;
-}
-
-enum engine_error lmdb_find_other(struct engine *engine, const struct store_id *id, const uint8_t *content,
-                                  int64_t now_ms, bool *found)
-{
-    struct lmdb *lmdb = lmdb_of(engine);
-    MDB_cursor *cursor;
-    uint8_t key[CONTENT_KEY];
-    *found = false;
-    int rc = mdb_cursor_open(lmdb->txn, lmdb->trees[TREE_INDEX], &cursor);
-    if (rc != 0)
-        return lmdb_error(rc);
-    write_content_key(key, id, content, 0);
-    MDB_val name = {sizeof key, key}, value;
-    enum engine_error error = ENGINE_OK;
-    rc = mdb_cursor_get(cursor, &name, &value, MDB_SET_RANGE);
-    while (rc == 0 && name.mv_size == CONTENT_KEY && memcmp(name.mv_data, key, CONTENT_KEY - 8) == 0) {
-        uint64_t seq = record_get64((const uint8_t *)name.mv_data + CONTENT_KEY - 8);
-        error = is_other(lmdb, id, content, now_ms, seq, found);
-        if (error != ENGINE_OK || *found)
-            break;
-        rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT);
-    }
-    mdb_cursor_close(cursor);
-    return error != ENGINE_OK || rc == MDB_NOTFOUND ? error : lmdb_error(rc);
 }
 
 static enum engine_error load_pieces(struct lmdb *lmdb, MDB_txn *txn, uint64_t seq, struct store_bytes *bytes)
@@ -217,8 +136,8 @@ static enum engine_error load_pieces(struct lmdb *lmdb, MDB_txn *txn, uint64_t s
     return ENGINE_OK;
 }
 
-static enum engine_error load_response(struct lmdb *lmdb, MDB_txn *txn, const struct record *record,
-                                       struct store_bytes **out)
+enum engine_error lmdb_load_response(struct lmdb *lmdb, MDB_txn *txn, const struct record *record,
+                                     struct store_bytes **out)
 {
     assert(record->has_outcome && record->outcome.has_response);
     struct record fresh = {.seq = record->seq};
@@ -239,7 +158,7 @@ static enum engine_error load_response(struct lmdb *lmdb, MDB_txn *txn, const st
 
 enum engine_error lmdb_response(struct engine *engine, const struct record *record, struct store_bytes **out)
 {
-    return load_response(lmdb_of(engine), lmdb_of(engine)->txn, record, out);
+    return lmdb_load_response(lmdb_of(engine), lmdb_of(engine)->txn, record, out);
 }
 
 enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, const uint8_t *fingerprint,
@@ -249,13 +168,14 @@ enum engine_error lmdb_peek(struct engine *engine, const struct store_id *id, co
     MDB_txn *txn;
     *found = false;
     *response = NULL;
-    if (!lmdb->env || mdb_txn_begin(lmdb->env, NULL, MDB_RDONLY, &txn) != 0)
+    if (!lmdb->env)
         return ENGINE_IO;
-    enum engine_error error = find(lmdb, txn, id, out, found);
+    enum engine_error error = lmdb_find_snapshot(lmdb, id, &txn, out, found);
     if (error == ENGINE_OK && *found && !out->open && out->outcome.has_response &&
         memcmp(out->reservation.fingerprint, fingerprint, STORE_HASH_LEN) == 0)
-        error = load_response(lmdb, txn, out, response);
-    mdb_txn_abort(txn);
+        error = lmdb_load_response(lmdb, txn, out, response);
+    if (txn)
+        mdb_txn_abort(txn);
     return error;
 }
 
@@ -273,6 +193,7 @@ static int put_traces(struct lmdb *lmdb, uint64_t seq, const struct record_outco
     if (rc == 0 && outcome->state == STORE_UNKNOWN) {
         write_time_key(key, outcome->since_ms, seq);
         rc = append(lmdb, TREE_UNKNOWN, key, sizeof key, "", 0);
+        rc = rc ? rc : put(lmdb, TREE_UNSETTLED, key + 8, 8, "", 0);
     }
     if (rc == 0 && outcome->state == STORE_COMPLETED)
         lmdb->completed++;
@@ -287,6 +208,7 @@ static int drop_traces(struct lmdb *lmdb, uint64_t seq, const struct record_outc
     if (rc == 0 && outcome->state == STORE_UNKNOWN) {
         write_time_key(key, outcome->since_ms, seq);
         rc = drop(lmdb, TREE_UNKNOWN, key, sizeof key);
+        rc = rc ? rc : drop(lmdb, TREE_UNSETTLED, key + 8, 8);
     }
     if (rc == 0 && outcome->state == STORE_COMPLETED)
         lmdb->completed--;
@@ -339,31 +261,6 @@ static int drop_opening(struct lmdb *lmdb, uint64_t seq)
     return drop(lmdb, TREE_OPEN, key.bytes, sizeof key.bytes);
 }
 
-static int put_index(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation)
-{
-    uint8_t id_key[ID_KEY], content_key[CONTENT_KEY];
-    struct seq_key value = seq_key(seq);
-    write_id_key(id_key, &reservation->id);
-    write_content_key(content_key, &reservation->id, reservation->content, seq);
-    int rc = put(lmdb, TREE_INDEX, id_key, sizeof id_key, value.bytes, sizeof value.bytes);
-    return rc ? rc : put(lmdb, TREE_INDEX, content_key, sizeof content_key, "", 0);
-}
-
-/* The id's entry goes only if it still is this record's: an expired one may have been replaced. */
-static int drop_index(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation)
-{
-    MDB_val value;
-    uint8_t id_key[ID_KEY], content_key[CONTENT_KEY];
-    write_id_key(id_key, &reservation->id);
-    write_content_key(content_key, &reservation->id, reservation->content, seq);
-    int rc = get(lmdb, lmdb->txn, TREE_INDEX, id_key, sizeof id_key, &value);
-    if (rc == 0 && value.mv_size == 8 && record_get64(value.mv_data) == seq)
-        rc = drop(lmdb, TREE_INDEX, id_key, sizeof id_key);
-    if (rc != 0 && rc != MDB_NOTFOUND)
-        return rc;
-    return drop(lmdb, TREE_INDEX, content_key, sizeof content_key);
-}
-
 enum engine_error lmdb_insert(struct engine *engine, const struct record_reservation *reservation,
                               const struct record_opening *opening)
 {
@@ -376,7 +273,9 @@ enum engine_error lmdb_insert(struct engine *engine, const struct record_reserva
     if (rc == 0)
         rc = put_opening(lmdb, seq, opening);
     if (rc == 0)
-        rc = put_index(lmdb, seq, reservation);
+        rc = lmdb_put_task(lmdb, seq, reservation);
+    if (rc == 0 && !lmdb_index_add(lmdb, seq, reservation))
+        rc = MDB_MAP_FULL;
     return lmdb_error(rc);
 }
 
@@ -455,7 +354,9 @@ enum engine_error lmdb_erase(struct engine *engine, const struct record *record)
     struct seq_key key = seq_key(record->seq);
     int rc = record->open ? drop_opening(lmdb, record->seq) : drop_traces(lmdb, record->seq, &record->outcome);
     if (rc == 0)
-        rc = drop_index(lmdb, record->seq, &record->reservation);
+        rc = lmdb_drop_task(lmdb, record->seq);
+    if (rc == 0)
+        rc = lmdb_index_drop(lmdb, record->seq, &record->reservation);
     if (rc == 0 && record->has_outcome)
         rc = drop_pieces(lmdb, record->seq, &record->outcome);
     if (rc == 0 && record->has_outcome)
@@ -488,7 +389,8 @@ static bool oldest(struct lmdb *lmdb, MDB_txn *txn, enum tree tree, int64_t *tim
 static enum engine_error sweep_one(struct lmdb *lmdb, int64_t expires_ms, uint64_t seq, unsigned *pieces)
 {
     struct record record;
-    if (load(lmdb, lmdb->txn, seq, &record) == ENGINE_OK && !record.open && record.outcome.expires_ms == expires_ms) {
+    if (lmdb_load(lmdb, lmdb->txn, seq, &record) == ENGINE_OK && !record.open &&
+        record.outcome.expires_ms == expires_ms) {
         *pieces += piece_count(&record.outcome);
         return lmdb_erase(&lmdb->engine, &record);
     }
@@ -545,7 +447,7 @@ enum engine_error lmdb_first_open(struct engine *engine, struct record *out, boo
     mdb_cursor_close(cursor);
     if (rc == MDB_NOTFOUND)
         return ENGINE_OK;
-    enum engine_error error = rc == 0 ? load(lmdb, lmdb->txn, seq, out) : lmdb_error(rc);
+    enum engine_error error = rc == 0 ? lmdb_load(lmdb, lmdb->txn, seq, out) : lmdb_error(rc);
     if (error == ENGINE_OK) {
         memcpy(scope_name, out->reservation.scope_name.data, out->reservation.scope_name.len);
         scope_name[out->reservation.scope_name.len] = '\0';

@@ -4,68 +4,23 @@
  *
  * Nodes are chained by the first half of the id, so that the neighbours of other identities share a chain. A
  * transaction holds the lock from begin to its end and changes nodes in place; an undo list brings them back when it is
- * aborted. Look-ups take the same lock. Nothing survives close(). What it leaves out: texts (but the scope's name),
- * undoing of scopes, speed.
+ * aborted. Look-ups take the same lock. Nothing survives close(). What it leaves out: undoing of scopes, speed.
  *
- * The invariant: after commit or abort the undo list is empty, and `used` is the sum over all nodes.
+ * The invariant: after commit or abort the undo list is empty, and `used` and the counts are the sums over all nodes.
  */
+#include "store/engine_memory.h"
 #include "store/allocate.h"
-#include "store/engine.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-#define CHAINS    1024
-#define NODE_SIZE 512 /* what a record without its response counts for the quota */
-
-struct node {
-    struct node *next;
-    struct record record;
-    char *scope_name;
-    struct store_bytes *response;
-};
-
-enum undo_kind { UNDO_LINK, UNDO_UNLINK, UNDO_CHANGE };
-
-struct undo {
-    struct undo *next;
-    enum undo_kind kind;
-    struct node *node;
-    struct node before; /* UNDO_CHANGE; holds a reference to its response */
-};
-
-struct scope {
-    struct scope *next;
-    char *name;
-    struct record_scope value;
-};
-
-struct memory {
-    struct engine engine; /* first */
-    pthread_mutex_t lock;
-    struct node *chains[CHAINS];
-    struct undo *undo;
-    struct scope *scopes;
-    uint64_t used, max_size;
-    int64_t next_expiry_ms; /* nothing expires before */
-    bool in_transaction, dead;
-    enum engine_memory_fault fault;
-    unsigned faults;
-};
-
-static struct memory *memory_of(struct engine *engine)
-{
-    return (struct memory *)engine;
-}
 
 static struct node **chain_of(struct memory *memory, const struct store_id *id)
 {
     return &memory->chains[((unsigned)id->bytes[0] << 8 | id->bytes[1]) % CHAINS];
 }
 
-static struct node *find_node(struct memory *memory, const struct store_id *id)
+struct node *memory_find(struct memory *memory, const struct store_id *id)
 {
     struct node *node = *chain_of(memory, id);
     while (node && memcmp(&node->record.reservation.id, id, sizeof *id) != 0)
@@ -80,12 +35,31 @@ static uint64_t size_of(const struct node *node)
 
 /* ---- undo ------------------------------------------------------------------------------------- */
 
+static uint64_t *count_of(struct memory *memory, const struct record *record)
+{
+    if (record->open)
+        return &memory->in_progress;
+    return record->outcome.state == STORE_COMPLETED ? &memory->completed : &memory->unknown;
+}
+
+static void add_to_sums(struct memory *memory, const struct node *node)
+{
+    memory->used += size_of(node);
+    ++*count_of(memory, &node->record);
+}
+
+static void take_from_sums(struct memory *memory, const struct node *node)
+{
+    memory->used -= size_of(node);
+    --*count_of(memory, &node->record);
+}
+
 static void link_node(struct memory *memory, struct node *node)
 {
     struct node **chain = chain_of(memory, &node->record.reservation.id);
     node->next = *chain;
     *chain = node;
-    memory->used += size_of(node);
+    add_to_sums(memory, node);
 }
 
 static void unlink_node(struct memory *memory, struct node *node)
@@ -94,13 +68,14 @@ static void unlink_node(struct memory *memory, struct node *node)
     while (*at != node)
         at = &(*at)->next;
     *at = node->next;
-    memory->used -= size_of(node);
+    take_from_sums(memory, node);
 }
 
 static void free_node(struct node *node)
 {
     store_bytes_unref(node->response);
-    free(node->scope_name);
+    store_bytes_unref(node->decision);
+    free(node->texts);
     free(node);
 }
 
@@ -111,6 +86,7 @@ static void remember(struct memory *memory, enum undo_kind kind, struct node *no
     if (kind == UNDO_CHANGE) {
         undo->before = *node;
         store_bytes_ref(undo->before.response);
+        store_bytes_ref(undo->before.decision);
     }
     memory->undo = undo;
 }
@@ -127,11 +103,13 @@ static void take_back(struct memory *memory, struct undo *undo)
         link_node(memory, node);
         return;
     case UNDO_CHANGE:
-        memory->used -= size_of(node);
+        take_from_sums(memory, node);
         store_bytes_unref(node->response);
+        store_bytes_unref(node->decision);
         node->record = undo->before.record;
         node->response = undo->before.response;
-        memory->used += size_of(node);
+        node->decision = undo->before.decision;
+        add_to_sums(memory, node);
         return;
     }
 }
@@ -140,8 +118,10 @@ static void let_stand(struct undo *undo)
 {
     if (undo->kind == UNDO_UNLINK)
         free_node(undo->node);
-    else if (undo->kind == UNDO_CHANGE)
-        store_bytes_unref(undo->before.response);
+    if (undo->kind != UNDO_CHANGE)
+        return;
+    store_bytes_unref(undo->before.response);
+    store_bytes_unref(undo->before.decision);
 }
 
 static void end_transaction(struct memory *memory, bool counts)
@@ -223,12 +203,23 @@ void engine_memory_inject(struct engine *engine, enum engine_memory_fault fault,
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
+/* Without its texts, which live only as long as the node. */
+static struct record bare(const struct node *node)
+{
+    static const struct record_text nothing = {"", 0};
+    struct record record = node->record;
+    record.reservation.route = record.reservation.scope_name = nothing;
+    record.reservation.task = record.reservation.key = nothing;
+    record.outcome.decision = nothing;
+    return record;
+}
+
 static enum engine_error find(struct engine *engine, const struct store_id *id, struct record *out, bool *found)
 {
-    struct node *node = find_node(memory_of(engine), id);
+    struct node *node = memory_find(memory_of(engine), id);
     *found = node != NULL;
     if (node)
-        *out = node->record;
+        *out = bare(node);
     return ENGINE_OK;
 }
 
@@ -246,20 +237,39 @@ static enum engine_error find_other(struct engine *engine, const struct store_id
     return ENGINE_OK;
 }
 
+static void take_text(char **at, struct record_text *text)
+{
+    if (text->len)
+        memcpy(*at, text->data, text->len);
+    text->data = *at;
+    *at += text->len;
+}
+
+static void own_texts(struct node *node)
+{
+    struct record_reservation *reservation = &node->record.reservation;
+    struct record_text *texts[] = {&reservation->route, &reservation->scope_name, &reservation->task,
+                                   &reservation->key};
+    size_t len = 0;
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+        len += texts[i]->len;
+    char *at = node->texts = STORE_NEW_ARRAY(char, len);
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+        take_text(&at, texts[i]);
+}
+
 static enum engine_error insert(struct engine *engine, const struct record_reservation *reservation,
                                 const struct record_opening *opening)
 {
     struct memory *memory = memory_of(engine);
-    struct node *expired = find_node(memory, &reservation->id), *node = STORE_NEW(struct node);
+    struct node *expired = memory_find(memory, &reservation->id), *node = STORE_NEW(struct node);
     if (expired) {
         remember(memory, UNDO_UNLINK, expired);
         unlink_node(memory, expired);
     }
     node->record =
         (struct record){.seq = engine->next_seq++, .reservation = *reservation, .open = true, .opening = *opening};
-    node->scope_name = store_must_allocate(strndup(reservation->scope_name.data, reservation->scope_name.len));
-    node->record.reservation.route = node->record.reservation.scope_name = (struct record_text){"", 0};
-    node->record.reservation.task = node->record.reservation.key = (struct record_text){"", 0};
+    own_texts(node);
     link_node(memory, node);
     remember(memory, UNDO_LINK, node);
     return ENGINE_OK;
@@ -267,7 +277,7 @@ static enum engine_error insert(struct engine *engine, const struct record_reser
 
 static struct node *change(struct engine *engine, const struct record *record)
 {
-    struct node *node = find_node(memory_of(engine), &record->reservation.id);
+    struct node *node = memory_find(memory_of(engine), &record->reservation.id);
     assert(node && node->record.seq == record->seq);
     remember(memory_of(engine), UNDO_CHANGE, node);
     return node;
@@ -277,8 +287,10 @@ static enum engine_error reopen_record(struct engine *engine, const struct recor
                                        const struct record_opening *opening)
 {
     struct node *node = change(engine, record);
+    take_from_sums(memory_of(engine), node);
     node->record.open = true;
     node->record.opening = *opening;
+    add_to_sums(memory_of(engine), node);
     return ENGINE_OK;
 }
 
@@ -288,6 +300,14 @@ static void expects(struct memory *memory, const struct record_outcome *outcome)
         memory->next_expiry_ms = outcome->expires_ms;
 }
 
+static struct store_bytes *copy_of(const void *data, size_t len)
+{
+    struct store_bytes *copy = store_bytes_new(len);
+    if (len)
+        memcpy(copy->data, data, len);
+    return copy;
+}
+
 static enum engine_error settle(struct engine *engine, const struct record *record,
                                 const struct record_outcome *outcome, const struct store_bytes *response, bool keep)
 {
@@ -295,23 +315,24 @@ static enum engine_error settle(struct engine *engine, const struct record *reco
     if (response && strike(memory, ENGINE_MEMORY_COMMIT_FULL))
         return ENGINE_FULL;
     struct node *node = change(engine, record);
-    memory->used -= size_of(node);
+    take_from_sums(memory, node);
     struct record_outcome prior = node->record.outcome;
     node->record.open = false;
     node->record.has_outcome = true;
     node->record.outcome = *outcome;
-    node->record.outcome.decision = node->record.outcome.inlined = (struct record_text){"", 0};
+    node->record.outcome.inlined = (struct record_text){"", 0};
     if (keep) {
         node->record.outcome.has_response = prior.has_response;
         node->record.outcome.response_len = prior.response_len;
+        node->record.outcome.decision = prior.decision;
     } else {
-        struct store_bytes *copy = response ? store_bytes_new(response->len) : NULL;
-        if (copy)
-            memcpy(copy->data, response->data, response->len);
         store_bytes_unref(node->response);
-        node->response = copy;
+        store_bytes_unref(node->decision);
+        node->response = response ? copy_of(response->data, response->len) : NULL;
+        node->decision = copy_of(outcome->decision.data, outcome->decision.len);
+        node->record.outcome.decision = (struct record_text){(const char *)node->decision->data, node->decision->len};
     }
-    memory->used += size_of(node);
+    add_to_sums(memory, node);
     expects(memory, outcome);
     return ENGINE_OK;
 }
@@ -319,7 +340,9 @@ static enum engine_error settle(struct engine *engine, const struct record *reco
 static enum engine_error restore(struct engine *engine, const struct record *record)
 {
     struct node *node = change(engine, record);
+    take_from_sums(memory_of(engine), node);
     node->record.open = false;
+    add_to_sums(memory_of(engine), node);
     expects(memory_of(engine), &node->record.outcome);
     return ENGINE_OK;
 }
@@ -327,7 +350,7 @@ static enum engine_error restore(struct engine *engine, const struct record *rec
 static enum engine_error erase(struct engine *engine, const struct record *record)
 {
     struct memory *memory = memory_of(engine);
-    struct node *node = find_node(memory, &record->reservation.id);
+    struct node *node = memory_find(memory, &record->reservation.id);
     assert(node && node->record.seq == record->seq);
     remember(memory, UNDO_UNLINK, node);
     unlink_node(memory, node);
@@ -336,7 +359,7 @@ static enum engine_error erase(struct engine *engine, const struct record *recor
 
 static enum engine_error response_of(struct engine *engine, const struct record *record, struct store_bytes **out)
 {
-    struct node *node = find_node(memory_of(engine), &record->reservation.id);
+    struct node *node = memory_find(memory_of(engine), &record->reservation.id);
     *out = node ? store_bytes_ref(node->response) : NULL;
     return *out ? ENGINE_OK : ENGINE_IO;
 }
@@ -375,6 +398,15 @@ static bool is_due(struct engine *engine, int64_t now_ms)
     return due;
 }
 
+static enum engine_error scope_name_of(struct engine *engine, const struct record *record, char *scope_name)
+{
+    struct node *node = memory_find(memory_of(engine), &record->reservation.id);
+    struct record_text name = node ? node->record.reservation.scope_name : (struct record_text){"", 0};
+    memcpy(scope_name, name.data, name.len);
+    scope_name[name.len] = '\0';
+    return node ? ENGINE_OK : ENGINE_IO;
+}
+
 static enum engine_error first_open(struct engine *engine, struct record *out, bool *found, char *scope_name)
 {
     struct memory *memory = memory_of(engine);
@@ -382,9 +414,9 @@ static enum engine_error first_open(struct engine *engine, struct record *out, b
     for (unsigned i = 0; i < CHAINS && !*found; i++)
         for (struct node *node = memory->chains[i]; node && !*found; node = node->next)
             if (node->record.open) {
-                *out = node->record;
+                *out = bare(node);
                 *found = true;
-                snprintf(scope_name, RECORD_STRING_MAX + 1, "%s", node->scope_name);
+                scope_name_of(engine, out, scope_name);
             }
     return ENGINE_OK;
 }
@@ -422,30 +454,29 @@ static enum engine_error put_scope(struct engine *engine, const char *name, cons
 
 /* ---- around them ------------------------------------------------------------------------------ */
 
-static void count(struct memory *memory, struct engine_status *out)
+static int64_t oldest_unknown(const struct memory *memory)
 {
-    for (unsigned i = 0; i < CHAINS; i++)
-        for (struct node *node = memory->chains[i]; node; node = node->next) {
-            const struct record *record = &node->record;
-            if (record->open) {
-                out->in_progress++;
-            } else if (record->outcome.state == STORE_COMPLETED) {
-                out->completed++;
-            } else {
-                out->unknown++;
-                if (!out->oldest_unknown_ms || record->outcome.since_ms < out->oldest_unknown_ms)
-                    out->oldest_unknown_ms = record->outcome.since_ms;
-            }
+    int64_t oldest_ms = 0;
+    for (unsigned i = 0; i < CHAINS && memory->unknown; i++)
+        for (const struct node *node = memory->chains[i]; node; node = node->next) {
+            bool is_unknown = !node->record.open && node->record.outcome.state == STORE_UNKNOWN;
+            if (is_unknown && (!oldest_ms || node->record.outcome.since_ms < oldest_ms))
+                oldest_ms = node->record.outcome.since_ms;
         }
+    return oldest_ms;
 }
 
 static void status(struct engine *engine, struct engine_status *out)
 {
     struct memory *memory = memory_of(engine);
     pthread_mutex_lock(&memory->lock);
-    *out =
-        (struct engine_status){.used_bytes = memory->used, .max_bytes = memory->max_size, .has_room = engine->has_room};
-    count(memory, out);
+    *out = (struct engine_status){.used_bytes = memory->used,
+                                  .max_bytes = memory->max_size,
+                                  .in_progress = memory->in_progress,
+                                  .completed = memory->completed,
+                                  .unknown = memory->unknown,
+                                  .oldest_unknown_ms = oldest_unknown(memory),
+                                  .has_room = engine->has_room};
     pthread_mutex_unlock(&memory->lock);
 }
 
@@ -459,12 +490,12 @@ static enum engine_error peek(struct engine *engine, const struct store_id *id, 
 {
     struct memory *memory = memory_of(engine);
     pthread_mutex_lock(&memory->lock);
-    struct node *node = memory->dead ? NULL : find_node(memory, id);
+    struct node *node = memory->dead ? NULL : memory_find(memory, id);
     enum engine_error error = memory->dead ? ENGINE_IO : ENGINE_OK;
     *found = node != NULL;
     *response = NULL;
     if (node) {
-        *out = node->record;
+        *out = bare(node);
         if (!out->open && memcmp(out->reservation.fingerprint, fingerprint, STORE_HASH_LEN) == 0)
             *response = store_bytes_ref(node->response);
     }
@@ -519,10 +550,15 @@ const struct engine_operations engine_memory = {
     .response = response_of,
     .sweep = sweep,
     .first_open = first_open,
+    .scope_name = scope_name_of,
     .get_scope = get_scope,
     .put_scope = put_scope,
     .is_due = is_due,
     .status = status,
     .maintain = maintain,
     .peek = peek,
+    .walk = memory_walk,
+    .show = memory_show,
+    .backup = memory_backup,
+    .stop_backup = memory_stop_backup,
 };

@@ -112,6 +112,7 @@ size_t record_write_counters(uint8_t *out, const struct record_counters *counter
     at = put64(at, counters->next_token);
     at = put64(at, (uint64_t)counters->newest_ms);
     at = put64(at, counters->completed);
+    at = put64(at, counters->merged_seq);
     assert(at - out == RECORD_COUNTERS_LEN);
     return (size_t)(at - out);
 }
@@ -253,6 +254,7 @@ bool record_read_counters(struct record_counters *out, const uint8_t *data, size
     out->next_token = take_number(&cursor, 8);
     out->newest_ms = (int64_t)take_number(&cursor, 8);
     out->completed = take_number(&cursor, 8);
+    out->merged_seq = take_number(&cursor, 8);
     return is_over(&cursor) && out->next_token != 0;
 }
 

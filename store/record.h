@@ -19,14 +19,14 @@
 
 #include "store/store.h"
 
-#define RECORD_FORMAT       1
+#define RECORD_FORMAT       2
 #define RECORD_BOOT_LEN     16
 #define RECORD_STRING_MAX   511  /* longer strings of store_about are cut */
 #define RECORD_INLINE_MAX   1536 /* a larger response is kept in pieces beside the outcome */
 #define RECORD_RESERVED_MAX (128 + 4 * (2 + RECORD_STRING_MAX))
 #define RECORD_OUTCOME_MAX  (64 + 2 + RECORD_STRING_MAX + RECORD_INLINE_MAX)
 #define RECORD_OPENING_LEN  73
-#define RECORD_COUNTERS_LEN 33
+#define RECORD_COUNTERS_LEN 41
 #define RECORD_SCOPE_LEN    41
 
 struct record_text { /* bytes inside a stored part; not NUL-terminated */
@@ -76,6 +76,7 @@ struct record_counters {
     uint64_t next_seq, next_token;
     int64_t newest_ms; /* the latest store time that was written */
     uint64_t completed;
+    uint64_t merged_seq; /* reservations before it are in the index, or gone */
 };
 
 struct record_scope {

@@ -4,8 +4,6 @@
  * Opening: the directory and its lock, the engine, store time, and then every record that is in progress becomes
  * unknown: its owner died with an earlier process. Only then the thread starts. Should the store be too full for that,
  * it opens all the same: the ledger calls such a record unknown whenever it is met.
- *
- * Left out: what the admin side needs (scanning, backups).
  */
 #include "store/store.h"
 
@@ -97,7 +95,8 @@ static bool recover(struct store *store, char *error_text, size_t error_size)
                      store->config.path);
             return false;
         }
-        if (error == ENGINE_FULL)
+        store->left_open = error == ENGINE_FULL;
+        if (store->left_open)
             break;
         total += count;
     } while (count > 0);
@@ -126,6 +125,7 @@ static void open_threads_data(struct store *store)
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&store->queue_lock, NULL);
     pthread_mutex_init(&store->handles_lock, NULL);
+    pthread_mutex_init(&store->people_lock, NULL);
     pthread_mutex_init(&store->status_lock, NULL);
     store->queue_end = &store->queue;
     store->controls_end = &store->controls;
@@ -145,6 +145,7 @@ static void free_store(struct store *store)
     pthread_cond_destroy(&store->control_over);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->handles_lock);
+    pthread_mutex_destroy(&store->people_lock);
     pthread_mutex_destroy(&store->status_lock);
     free((char *)store->config.engine);
     free((char *)store->config.path);
@@ -175,6 +176,7 @@ static bool open_engine(struct store *store, char *error, size_t error_size)
                                    .max_size = config->max_size,
                                    .create = config->create,
                                    .strict = config->strict,
+                                   .recent_max = config->recent_max,
                                    .log = config->log,
                                    .log_arg = config->log_arg};
     store->engine = operations->open(&engine, error, error_size);
@@ -270,7 +272,8 @@ void store_status(struct store *store, struct store_status *out)
     *out = store->status;
     pthread_mutex_unlock(&store->status_lock);
     out->waiters = atomic_load(&store->writer.lines.waiting);
-    if (atomic_load_explicit(&store->look_ups_fail, memory_order_relaxed) && !out->failing) {
+    out->look_ups_fail = atomic_load_explicit(&store->look_ups_fail, memory_order_relaxed);
+    if (out->look_ups_fail && !out->failing) {
         out->failing = true;
         out->failing_since_ms = store_clock_now_ms(&store->clock);
     }

@@ -73,7 +73,8 @@ enum store_reason {
     STORE_REASON_DRAIN,           /* einmal was told to end before the API answered */
     STORE_REASON_LOST,            /* no living exchange holds its token */
     STORE_REASON_UNSENT,          /* not one byte was sent (only in answers) */
-    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted (only in answers) */
+    STORE_REASON_WITHDRAWN,       /* the asker was gone before it was granted, and none of those who waited may execute:
+                                     nothing was sent (only in answers) */
     STORE_REASON_PROBED,          /* asked the API, which did not know (only in ops and answers) */
 };
 
@@ -208,6 +209,8 @@ struct store_config {
     int64_t lock_wait_ms; /* how long to wait for another instance to let go of the directory */
     bool strict;          /* durability: each commit survives power loss before it counts */
     uint32_t waiters_per_action, waiters;
+    uint32_t
+        recent_max; /* for tests: ids kept in memory before they are merged into the index; 0: as many as is good */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
     const char *crash_at; /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */
@@ -243,14 +246,18 @@ void store_no_grant(struct store_op *op, bool no_grant);
 struct store_status {
     bool failing;             /* commits or look-ups fail now */
     int64_t failing_since_ms; /* store time; 0 if not failing */
+    bool look_ups_fail;       /* …of which these, now */
     bool full;                /* new keys are refused */
     uint64_t used_bytes, max_bytes;
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;
     int64_t oldest_unknown_ms; /* when it became unknown; 0: none */
+    /* Since the store was opened. Commits without an op (sweeping alone) are in no group. */
     uint64_t commits, commit_ops;
-    uint64_t commit_ns_buckets[24];  /* histogram by powers of two, from < 64 µs (bucket 0) upwards */
-    uint64_t group_size_buckets[12]; /* powers of two, from 1 */
+    uint64_t commit_ns_sum;
+    uint64_t commit_ns_buckets[24]; /* bucket i: commits shorter than 64 µs << i, and not in one before; the last takes
+                                       all that remain. Their sum is `commits` */
+    uint64_t group_size_buckets[12]; /* bucket i: groups of 1 << i up to (2 << i) - 1 ops; the ops' sum is commit_ops */
 };
 void store_status(struct store *store, struct store_status *out); /* any thread; cheap */
 
@@ -318,6 +325,11 @@ enum store_read store_get(struct store *store, const struct store_id *id, struct
 
 /* Writes a consistent copy of the store to `fd` (an open, empty file): a directory with this file as data.mdb is a
  * store. Every outcome that was acknowledged before the call is in it. False, with a message in `error`, if it could
- * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. The
- * memory engine has no backup. Restoring forgets newer keys: they would execute again. */
+ * not; what has been written by then is of no use. Takes as long as the disk needs; the proxy goes on meanwhile. One at
+ * a time. It is given up when the store must be reopened, or when what is written meanwhile nearly fills it: a copy
+ * never costs an outcome its room. The copy is not synced. The memory engine has no backup. Restoring forgets newer
+ * keys: they would execute again. */
 bool store_backup(struct store *store, int fd, char *error, size_t error_size);
+/* From any thread: a backup that runs fails soon. For the end of the process; store_close() must find none of the calls
+ * for people running. */
+void store_backup_stop(struct store *store);

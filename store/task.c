@@ -238,6 +238,16 @@ static enum engine_error expect_expiry(struct store *store, struct scope *scope,
     return scope_expects(store, scope, decision->verdict.outcome.expires_ms);
 }
 
+/* The same for what a person decided: nobody holds the action, so its scope is asked of the engine. */
+static enum engine_error expect_resolved(struct store *store, const struct decision *decision)
+{
+    char name[RECORD_STRING_MAX + 1];
+    if (decision->verdict.step != LEDGER_SETTLE)
+        return ENGINE_OK;
+    enum engine_error error = store->engine->operations->scope_name(store->engine, &decision->record, name);
+    return error != ENGINE_OK ? error : expect_expiry(store, scope_intern(&store->writer, name), decision);
+}
+
 /* Is an execution to be handed on after this ending? */
 static bool hands_on(const struct task *task)
 {
@@ -319,6 +329,8 @@ static enum engine_error run_ending(struct store *store, struct task *task)
     enum engine_error error = ask(store, task, op, 0, &task->decision);
     if (error == ENGINE_OK && task->owns)
         error = expect_expiry(store, task->action->scope, &task->decision);
+    if (error == ENGINE_OK && op->verb == STORE_RESOLVE)
+        error = expect_resolved(store, &task->decision);
     if (error == ENGINE_OK && hands_on(task))
         error = hand_on(store, task);
     return error;
@@ -375,8 +387,7 @@ static struct store_result told(const struct task *task)
     case STORE_RELEASE:
     case STORE_RESTORE:
         result.answer = op->reason == STORE_REASON_STATUS ? STORE_REPLAY : STORE_ENDED;
-        /* Withdrawn with nobody left who may execute: nothing was sent, and that is what they are told. */
-        result.reason = op->reason == STORE_REASON_WITHDRAWN ? STORE_REASON_UNSENT : op->reason;
+        result.reason = op->reason;
         if (op->reason == STORE_REASON_STATUS)
             return result;
         result.not_kept = false;

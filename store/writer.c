@@ -231,13 +231,15 @@ static void set_failing(struct store *store, bool failing)
                       : "the store can write again");
 }
 
-/* Every look-up is kept out meanwhile; those that come find the lock taken and are sent on to us. */
+/* Every look-up is kept out meanwhile; those that come find the lock taken and are sent on to us. People wait. */
 static enum engine_error reopen(struct store *store)
 {
     pthread_mutex_lock(&store->handles_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_lock(&handle->look_up_lock);
+    pthread_mutex_lock(&store->people_lock);
     enum engine_error error = store->engine->operations->reopen(store->engine);
+    pthread_mutex_unlock(&store->people_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_unlock(&handle->look_up_lock);
     pthread_mutex_unlock(&store->handles_lock);
@@ -282,6 +284,7 @@ static void count_commit(struct store *store, int64_t nanoseconds, unsigned ops)
     status->commits++;
     status->commit_ops += ops;
     status->commit_ns_buckets[bucket]++;
+    status->commit_ns_sum += (uint64_t)nanoseconds;
     if (ops)
         status->group_size_buckets[power_of_two(ops, sizeof status->group_size_buckets /
                                                          sizeof *status->group_size_buckets)]++;
@@ -458,6 +461,16 @@ static void run_group(struct store *store)
 
 /* ---- the rest of a turn ----------------------------------------------------------------------- */
 
+/* A commit of nothing. Does the disk take it again? And what the last one freed can be used after it. */
+static void try_commit(struct store *store)
+{
+    bool ambiguous;
+    if (writer_begin(store) != ENGINE_OK)
+        return;
+    store->writer.wrote = true;
+    end_transaction(store, ENGINE_OK, 0, &ambiguous);
+}
+
 /* A transaction of its own for sweeping; if there is no room for so much, for less of it the next time. */
 static void sweep_alone(struct store *store)
 {
@@ -473,18 +486,10 @@ static void sweep_alone(struct store *store)
     } else {
         writer->sweep_more = error == ENGINE_FULL && writer->sweep_limit > 1;
         writer->sweep_limit = writer->sweep_limit > 1 ? writer->sweep_limit / 2 : 1;
+        if (error == ENGINE_FULL)
+            try_commit(store); /* what the last transaction freed can be used from the next but one on */
     }
     update_status(store);
-}
-
-/* A commit of nothing: does the disk take it again? */
-static void try_commit(struct store *store)
-{
-    bool ambiguous;
-    if (writer_begin(store) != ENGINE_OK)
-        return;
-    store->writer.wrote = true;
-    end_transaction(store, ENGINE_OK, 0, &ambiguous);
 }
 
 static void retry(struct store *store)
@@ -497,7 +502,7 @@ static void retry(struct store *store)
         form_kept_group(writer);
         run_group(store);
     } else {
-        try_commit(store);
+        try_commit(store); /* does the disk take it again? */
     }
     update_status(store);
     if (!writer->failing && writer->lines.kept < before)

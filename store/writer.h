@@ -6,6 +6,7 @@
  *     writer.c   the thread: what is queued becomes groups, a group becomes a transaction
  *     task.c     one op of a group: inside the transaction, and after it
  *     line.c     who holds an action, who waits for it
+ *     scan.c     what people see
  *
  * The law of a group: no action occurs in it twice. An op about an action that this group is busy with waits for the
  * next one. So whatever the transaction does to an action is done by one op, nothing in memory changes before the
@@ -105,6 +106,9 @@ struct store {
 
     pthread_mutex_t handles_lock;
     struct store_handle *handles;
+
+    pthread_mutex_t people_lock; /* held while people read; the writer takes it to reopen the engine */
+    bool left_open; /* what an earlier run left in progress could not all be made unknown; set at the start */
 
     pthread_mutex_t status_lock;
     struct store_status status;

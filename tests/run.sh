@@ -2,7 +2,8 @@
 # Sets everything up on a Debian machine and runs all tests. The last line is `N passed, N failed`; each skip is a line before it.
 #
 #     sh tests/run.sh          under eight minutes on two cores: this is what CI runs
-#     sh tests/run.sh --all    longer: 2 000 kills, 30 s for each fuzz target, everything end to end under ASan, the benchmark once
+#     sh tests/run.sh --all    longer: 2 000 kills, 30 s for each fuzz target, everything end to end under ASan, the benchmark once, the
+#                              image and the Debian package built and run (as root)
 #
 # The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them, and the
 # targets are fuzzed behind the kills. What is printed for a part that failed is its output; all of it is under build/logs.
@@ -21,7 +22,8 @@ case "${1:-}" in
 esac
 
 need_build openssl libcriterion-dev python3-minimal libpython3-stdlib procps
-want clang clang-format libclang-rt-dev strace lmdb-utils
+want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver
+[ $all = yes ] && want npm nodejs default-jdk-headless
 
 logs=$PWD/build/logs
 rm -rf "$logs"
@@ -192,6 +194,12 @@ echo "   done ($(($(date +%s) - part_began)) s)"
 start "$logs/builder.log" nice -n 5 sh tests/support/build_presets.sh "$logs" $presets
 builder=$job
 
+# Real clients from npm, for the end-to-end tests; without them those tests say that they are skipped.
+export EINMAL_CLIENTS="$PWD/build/clients"
+if command -v npm >/dev/null; then
+    sh tests/e2e/clients/install.sh "$EINMAL_CLIENTS" >"$logs/clients.log" 2>&1 || skip "npm packages of the client tests: see clients.log"
+fi
+
 run_py=tests/e2e/run.py
 rules_log=$(log_name "house rules")
 start "$rules_log" nice -n 5 sh tests/support/house_rules.sh
@@ -252,6 +260,10 @@ if [ $all = yes ] && [ -f build/release/einmal ]; then
         tail -60 "$(log_name benchmark)" | sed 's/^/   /'
         count 0 1
     fi
+fi
+if [ $all = yes ]; then
+    counted "the image, built and run" sh tests/image/run.sh
+    counted "the Debian package on a bare system" sh tests/package/run.sh --package
 fi
 
 echo

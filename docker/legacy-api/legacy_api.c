@@ -3,11 +3,15 @@
  *
  *     POST /orders             charges, answers 201 with Location and the order as JSON
  *     GET  /orders             all orders
+ *     GET  /orders/by-key/KEY  200 with the order that was charged under that key, else 404
  *     GET  /effects            how often it charged: in all, and per Idempotency-Key that it saw (it does not use it)
  *
  *     ?delay=MS                answers that much later (the effect comes first)
  *     ?fail=500-after-effect   charges, then answers 500
  *     ?fail=drop-after-effect  charges, then closes without an answer
+ *
+ * Started with `moody` it does so by itself: it charges and ships slowly (up to two seconds), and of each six orders
+ * one gets 500 after the charge and one no answer at all.
  *
  * It has no idempotency of its own on purpose: the counts at /effects show what einmal in front of it is for. One
  * thread, orders in memory, bounded.
@@ -25,8 +29,10 @@
 #define MAX_ORDERS  100000
 #define KEY_SIZE    128
 #define MAX_DELAY   60000
+#define MOODY_DELAY 2000
 #define MAX_BODY    (64 * 1024 * 1024)
 #define MAX_HEADERS (64 * 1024)
+#define BY_KEY      "/orders/by-key/"
 
 struct order {
     char key[KEY_SIZE];
@@ -37,6 +43,7 @@ struct api {
     struct event_base *base;
     struct order *orders;
     size_t count;
+    bool moody;
 };
 
 struct pending { /* an answer that is given later */
@@ -106,6 +113,15 @@ static void copy_text(char *to, size_t size, const char *from)
             *p = '_'; /* the list is JSON */
 }
 
+/* The same each time: what fails depends on the number of the order alone. Returns the delay. */
+static long be_moody(struct pending *pending)
+{
+    static const char *const moods[] = {"", "500-after-effect", "", "", "drop-after-effect", ""};
+    size_t mood = pending->number % (sizeof(moods) / sizeof(moods[0]));
+    copy_text(pending->fail, sizeof pending->fail, moods[mood]);
+    return (long)(pending->number * 613 % MOODY_DELAY) + 1;
+}
+
 static void create_order(struct api *api, struct evhttp_request *request, const struct evkeyvalq *query)
 {
     if (api->count == MAX_ORDERS) {
@@ -126,6 +142,8 @@ static void create_order(struct api *api, struct evhttp_request *request, const 
     pending->request = request;
     pending->number = api->count;
     copy_text(pending->fail, sizeof pending->fail, evhttp_find_header(query, "fail"));
+    if (api->moody)
+        delay = be_moody(pending);
     if (delay <= 0) {
         finish_order(pending);
         return;
@@ -144,6 +162,22 @@ static void list_orders(struct api *api, struct evhttp_request *request)
     for (size_t i = 0; i < api->count; i++)
         evbuffer_add_printf(body, "%s{\"order\":%zu,\"bytes\":%zu}", i ? "," : "", i + 1, api->orders[i].body_len);
     evbuffer_add_printf(body, "]\n");
+    answer(request, 200, body);
+}
+
+static void show_by_key(struct api *api, struct evhttp_request *request, const char *encoded)
+{
+    char *key = evhttp_uridecode(encoded, 0, NULL);
+    size_t i = 0;
+    while (key && i < api->count && strcmp(api->orders[i].key, key) != 0)
+        i++;
+    free(key);
+    if (i == api->count) {
+        answer_error(request, 404, "no order was charged under this key");
+        return;
+    }
+    struct evbuffer *body = evbuffer_new();
+    evbuffer_add_printf(body, "{\"order\":%zu,\"charged\":true}\n", i + 1);
     answer(request, 200, body);
 }
 
@@ -185,10 +219,12 @@ static void on_request(struct evhttp_request *request, void *arg)
         create_order(api, request, &query);
     else if (path && strcmp(path, "/orders") == 0)
         list_orders(api, request);
+    else if (path && strncmp(path, BY_KEY, strlen(BY_KEY)) == 0)
+        show_by_key(api, request, path + strlen(BY_KEY));
     else if (path && strcmp(path, "/effects") == 0)
         list_effects(api, request);
     else
-        answer_error(request, 404, "POST /orders, GET /orders, GET /effects");
+        answer_error(request, 404, "POST /orders, GET /orders, GET /orders/by-key/KEY, GET /effects");
     evhttp_clear_headers(&query);
 }
 
@@ -203,10 +239,14 @@ int main(int argc, char **argv)
     const char *host = argc > 1 ? argv[1] : "127.0.0.1";
     int port = argc > 2 ? atoi(argv[2]) : 3000;
     signal(SIGPIPE, SIG_IGN);
-    struct api api = {.base = event_base_new(), .orders = calloc(MAX_ORDERS, sizeof(struct order))};
+    struct api api = {
+        .base = event_base_new(),
+        .orders = calloc(MAX_ORDERS, sizeof(struct order)),
+        .moody = argc == 4 && strcmp(argv[3], "moody") == 0,
+    };
     struct evhttp *http = api.base ? evhttp_new(api.base) : NULL;
-    if (!http || !api.orders || port <= 0 || port > 65535) {
-        fprintf(stderr, "usage: legacy-api [HOST [PORT]]\n");
+    if (!http || !api.orders || port <= 0 || port > 65535 || argc > 4 || (argc == 4 && !api.moody)) {
+        fprintf(stderr, "usage: legacy-api [HOST [PORT [moody]]]\n");
         return 2;
     }
     evhttp_set_max_body_size(http, MAX_BODY);

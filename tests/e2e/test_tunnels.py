@@ -3,10 +3,12 @@ import hashlib
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 
 from lib.case import Closed, Raw, Reply, request_bytes, test
+from lib.certs import Authority, client_context
 
 OFFER = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
          ("Sec-WebSocket-Version", "13")]
@@ -338,3 +340,45 @@ def drain(t):
         pass
     t.equal(t.proxy.wait(10), 0, "exit code")
     t.equal([line["status"] for line in t.proxy.access(2)], [101, 101], "access lines")
+
+
+# ---- over TLS ----
+
+
+def over_tls(t):
+    authority = Authority(t.directory)
+    certificate, key = authority.issue("server", names="DNS:shop.test,IP:%s" % t.address)
+    t.tls, t.tls_name = client_context(authority.file), "shop.test"
+    t.einmal(tls={"certificate": certificate, "key": key})
+    t.api.on(Raw(SWITCH, echo, end="close"), path="/chat")
+
+
+@test("a WebSocket over TLS: bytes both ways, a close_notify of one side is the FIN of the other", "asan race")
+def websocket_tls(t):
+    over_tls(t)
+    client, _ = opened(t, after=b"early")
+    t.equal(exactly(t, client, 5), b"early", "bytes in the record of the head")
+    for size in (1, 16384, 16385, 300000):
+        data = os.urandom(size)
+        sender = threading.Thread(target=client.send, args=(data,))
+        sender.start()
+        t.equal(hashlib.sha256(exactly(t, client, size)).digest(), hashlib.sha256(data).digest(), "%d bytes" % size)
+        sender.join()
+    plain = client.sock.unwrap()  # sends close_notify and waits for the API's FIN as ours
+    t.equal(plain.recv(1), b"", "and the connection ends")
+    line = t.proxy.access(1, path="/chat")[0]
+    t.equal((line["status"], line["outcome"]), (101, "passed"), "one access line")
+    t.check(line["bytes_in"] > 332000 and line["bytes_out"] > 332000, "bytes of the tunnel count", line)
+
+
+@test("a tunnel over TLS whose API is cut: no close_notify tells the client that it was whole", "asan")
+def cut_tls(t):
+    over_tls(t)
+    t.api.on(Raw(SWITCH + b"half", 0.1, end="reset"), path="/chat")
+    client, _ = opened(t)
+    t.equal(exactly(t, client, 4), b"half", "what came before")
+    try:
+        t.equal(client.sock.recv(1), None, "a cut tunnel must not look whole")
+    except (ConnectionError, ssl.SSLError):
+        pass
+    t.wait_until(lambda: t.proxy.access(path="/chat"), text="access line")

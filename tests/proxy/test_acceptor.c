@@ -26,9 +26,8 @@ static void take(void *arg, size_t listener, int fd, const char *peer)
 
 static struct acceptor *start(struct conf_listen *listen_on, size_t count, uint32_t limit, char *error, size_t size)
 {
-    struct conf conf = {.listen = listen_on, .listen_count = count, .limits = {.connections = limit}};
     error[0] = '\0';
-    return acceptor_new(base, &conf, take, NULL, error, size);
+    return acceptor_new(base, listen_on, count, limit, take, NULL, error, size);
 }
 
 static struct conf_listen on_port(const char *host, uint16_t port)

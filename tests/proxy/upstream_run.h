@@ -182,6 +182,8 @@ static void run_start(struct run *run, const struct upstream_request *request)
     run->ends = 0;
     run->head_seen = run->body_bytes = 0;
     run->call = upstream_start(pool, request, &events, run);
+    if (upstream_sent_at_once(run->call))
+        on_sent(run);
     cr_assert_eq(run->ends, 0, "never from inside upstream_start");
 }
 

@@ -287,6 +287,18 @@ static void only_half_closed_wait(struct fixture *fixture)
     expect_all(fixture, waits, 0, STORE_ENDED, STORE_RELEASED, STORE_REASON_UNSENT, 0);
 }
 
+/* Nothing says that the API cannot be reached: they are told to ask again, not that it failed. */
+static void only_half_closed_wait_for_one_that_withdraws(struct fixture *fixture)
+{
+    struct asked waits[WAITERS];
+    uint64_t token = burst(fixture, waits);
+    for (unsigned i = 0; i < WAITERS; i++)
+        store_no_grant(&waits[i].op, true);
+    tell(&fixture->driver, ending_op(STORE_RELEASE, KEY, token, STORE_REASON_WITHDRAWN));
+    expect_all(fixture, waits, 0, STORE_ENDED, STORE_RELEASED, STORE_REASON_WITHDRAWN, 0);
+    CHECK_EQUAL(tell(&fixture->driver, reserve_op(KEY, 1)).answer, STORE_GRANTED, "and who asks again executes");
+}
+
 static void busy_without_waiting(struct fixture *fixture)
 {
     granted(&fixture->driver, KEY, 1);
@@ -934,6 +946,7 @@ static const struct store_case contract_cases[] = {
     {"withdrawn is handed on however often", withdrawn_is_handed_on_however_often, NULL},
     {"half-closed are passed over", half_closed_are_passed_over, NULL},
     {"only half-closed wait", only_half_closed_wait, NULL},
+    {"only half-closed wait for one that withdraws", only_half_closed_wait_for_one_that_withdraws, NULL},
     {"busy without waiting", busy_without_waiting, NULL},
     {"lines have limits", lines_have_limits, small_lines},
     {"cancelled leaves the line", cancelled_leaves_the_line, NULL},

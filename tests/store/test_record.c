@@ -54,7 +54,7 @@ static size_t write_part(enum part part, uint8_t *out)
     struct record_reservation reservation = a_reservation();
     struct record_outcome outcome = an_outcome();
     struct record_opening opening = {.token = 77, .since_ms = 8, .unknown_retention_ms = 9};
-    struct record_counters counters = {1, 2, 3, 4};
+    struct record_counters counters = {1, 2, 3, 4, 5};
     struct record_scope scope = {.expires_ms = 6};
     switch (part) {
     case RESERVATION:
@@ -166,7 +166,7 @@ Test(record, the_small_parts_come_back)
     uint8_t buffer[128];
     struct record_opening opening = {.token = 1ull << 63, .since_ms = -1, .unknown_retention_ms = STORE_FOREVER},
                           opened;
-    struct record_counters counters = {UINT64_MAX, 1, INT64_MAX, 12}, counted;
+    struct record_counters counters = {UINT64_MAX, 1, INT64_MAX, 12, 13}, counted;
     struct record_scope scope = {.digest = {1, 2, 3}, .expires_ms = 99}, scoped;
     memset(opening.boot, 7, sizeof opening.boot);
     cr_assert(record_read_opening(&opened, buffer, record_write_opening(buffer, &opening)));

@@ -451,18 +451,46 @@ Test(conf_errors, probes)
     CHECK(rows);
 }
 
+Test(conf_errors, side_listeners)
+{
+#define OPEN        " can be reached from other machines: set admin.token_file, or listen on 127.0.0.1 or a unix socket\n"
+#define TAKEN(name) " is the address of " name " already: choose another port or path\n"
+    static const struct row rows[] = {
+        {"misspelt", CONF_ROUTE "admin: {adress: a:1}\n",
+         AT("5:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
+        {"no port", CONF_ROUTE "health: {address: a}\n",
+         AT("5:19") "health.address: 'a': expected host:port or [IPv6]:port\n"},
+        {"health has no mode", CONF_ROUTE "health: {address: \"unix:/h\", mode: 0600}\n",
+         AT("5:30") "unknown key 'mode' in health\n"},
+        {"mode of no socket", CONF_ROUTE "admin: {address: \"127.0.0.1:1\", mode: 0600}\n",
+         AT("5:39") "admin.mode: only a unix socket has permissions\n"},
+        {"all addresses", CONF_ROUTE "admin: {address: \"0.0.0.0:1\"}\n", AT("5:18") "admin.address: '0.0.0.0:1'" OPEN},
+        {"all IPv6 addresses", CONF_ROUTE "admin: {address: \"[::]:1\"}\n", AT("5:18") "admin.address: '[::]:1'" OPEN},
+        {"another address", CONF_ROUTE "admin: {address: \"128.0.0.1:1\"}\n",
+         AT("5:18") "admin.address: '128.0.0.1:1'" OPEN},
+        {"a name", CONF_ROUTE "admin: {address: \"localhost.example:1\"}\n",
+         AT("5:18") "admin.address: 'localhost.example:1'" OPEN},
+        {"the empty file name", CONF_ROUTE "admin: {address: \"0.0.0.0:1\", token_file: \"\"}\n",
+         AT("5:43") "admin.token_file: expected the name of a file, not an empty text\n"},
+        {"token without address", CONF_ROUTE "admin: {token_file: /t}\n",
+         AT("5:21") "admin.token_file: there is no admin.address to ask it at\n"},
+        {"admin where clients come",
+         CONF_ROUTE "listen: [{address: \"127.0.0.1:1\"}]\nadmin: {address: \"127.0.0.1:1\"}\n",
+         AT("6:18") "admin.address: '127.0.0.1:1'" TAKEN("listen[0].address")},
+        {"health where clients come",
+         CONF_ROUTE "listen: [{address: \"a:1\"}, {address: \"unix:/x\"}]\nhealth: {address: \"unix:/x\"}\n",
+         AT("6:19") "health.address: 'unix:/x'" TAKEN("listen[1].address")},
+        {"both", CONF_ROUTE "health: {address: \"localhost:1\"}\nadmin: {address: \"LOCALHOST:1\"}\n",
+         AT("6:18") "admin.address: 'LOCALHOST:1'" TAKEN("health.address")},
+    };
+    CHECK(rows);
+}
+
 Test(conf_errors, later_versions)
 {
     static const struct row rows[] = {
-        {"misspelt inside of it", CONF_UPSTREAMS "admin: {adress: a:1}\n",
-         AT("3:1") "admin: not supported yet\n" AT("3:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
-        {"health", CONF_UPSTREAMS "health: {address: a:1}\n", AT("3:1") "health: not supported yet\n"},
-        {"admin", CONF_UPSTREAMS "admin: {address: a:1}\n", AT("3:1") "admin: not supported yet\n"},
         {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
          AT("3:15") "watch_config: 'true' is not supported yet\n"},
-        {"drain_delay", CONF_UPSTREAMS "timeouts: {drain_delay: 5s}\n",
-         AT("3:25") "timeouts.drain_delay: more than 0s is not supported yet\n"},
-        {"preset", CONF_ROUTE "    preset: stripe\n", AT("5:5") "routes[0].preset: not supported yet\n"},
     };
     CHECK(rows);
 }

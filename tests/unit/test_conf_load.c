@@ -311,6 +311,67 @@ Test(conf_load, the_table_in_the_readme_is_that_of_the_schema)
     free(readme), free(table);
 }
 
+/* ---- side listeners --------------------------------------------------------------------------- */
+
+Test(conf_load, side_listeners_are_off_unless_named)
+{
+    struct conf *conf = load(CONF_ROUTE, "");
+    cr_expect_null(conf->health.address);
+    cr_expect_null(conf->admin.listen.address);
+    cr_expect_null(conf->admin.token_file.path);
+    conf_unref(conf);
+}
+
+Test(conf_load, side_listeners)
+{
+    struct conf *conf = load(CONF_ROUTE "health: {address: \"0.0.0.0:9181\"}\n"
+                                        "admin: {address: \"unix:/run/a\", mode: 0600, token_file: /run/t}\n",
+                             "");
+    cr_expect_str_eq(conf->health.host, "0.0.0.0", "probes come from anywhere, without a token");
+    cr_expect_eq(conf->health.port, 9181);
+    cr_expect_eq(conf->health.mode, 0660);
+    cr_expect_str_eq(conf->admin.listen.unix_path, "/run/a");
+    cr_expect_eq(conf->admin.listen.mode, 0600);
+    cr_expect_str_eq(conf->admin.token_file.path, "/run/t");
+    cr_expect_eq(conf->admin.token_file.line, 6, "where the file is named");
+    conf_unref(conf);
+}
+
+Test(conf_load, with_a_token_any_address_will_do)
+{
+    static const char *const addresses[] = {"0.0.0.0:1", "[::]:1", "einmal.example:1", "10.0.0.1:1", "127.0.0.1:1"};
+    for (size_t i = 0; i < COUNT(addresses); i++) {
+        char text[512];
+        snprintf(text, sizeof text, CONF_ROUTE "admin: {address: \"%s\", token_file: /t}\n", addresses[i]);
+        struct conf *conf = load(text, "");
+        cr_expect_str_eq(conf->admin.listen.address, addresses[i]);
+        conf_unref(conf);
+    }
+}
+
+Test(conf_load, the_flag_counts_over_the_file_and_keeps_the_rest)
+{
+    static const char text[] = CONF_ROUTE "admin: {address: \"127.0.0.1:1\", token_file: /t}\n";
+    static const struct {
+        const char *flag, *address, *token_file;
+    } rows[] = {{"127.0.0.2:2", "127.0.0.2:2", "/t"}, {"0.0.0.0:2", "0.0.0.0:2", "/t"}, {"off", NULL, NULL}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct conf *conf;
+        char *messages = conf_run(text, strlen(text), &(struct conf_overrides){.admin = rows[i].flag}, &conf);
+        cr_assert_not_null(conf, "%s", messages);
+        if (rows[i].address)
+            cr_expect_str_eq(conf->admin.listen.address, rows[i].address);
+        else
+            cr_expect_null(conf->admin.listen.address);
+        if (rows[i].token_file)
+            cr_expect_str_eq(conf->admin.token_file.path, rows[i].token_file);
+        else
+            cr_expect_null(conf->admin.token_file.path);
+        free(messages);
+        conf_unref(conf);
+    }
+}
+
 /* ---- flags ------------------------------------------------------------------------------------ */
 
 static char *load_with(const struct conf_overrides *overrides, struct conf **conf)
@@ -341,7 +402,25 @@ Test(conf_load, wrong_flags_are_told_as_those_of_a_command)
     } rows[] = {
         {{.listen = "8080"}, "einmal: --listen (or EINMAL_LISTEN) '8080': expected host:port or [IPv6]:port\n", false},
         {{.data = ""}, "einmal: --data (or EINMAL_DATA) '': expected a directory\n", false},
-        {{.admin = "a:1"}, "einmal: warning: --admin (or EINMAL_ADMIN) 'a:1': not supported yet, ignored\n", true},
+        {{.admin = "a:1"},
+         "einmal: --admin (or EINMAL_ADMIN) 'a:1': can be reached from other machines: set admin.token_file, or listen "
+         "on "
+         "127.0.0.1 or a unix socket\n",
+         false},
+        {{.admin = "9180"}, "einmal: --admin (or EINMAL_ADMIN) '9180': expected host:port or [IPv6]:port\n", false},
+        {{.admin = "0.0.0.0:8080"},
+         "einmal: --admin (or EINMAL_ADMIN) '0.0.0.0:8080': is the address of listen[0].address already: choose "
+         "another port "
+         "or path\n"
+         "einmal: --admin (or EINMAL_ADMIN) '0.0.0.0:8080': can be reached from other machines: set admin.token_file, "
+         "or "
+         "listen on 127.0.0.1 or a unix socket\n",
+         false},
+        {{.admin = "127.1.2.3:9"}, "", true},
+        {{.admin = "localhost:9"}, "", true},
+        {{.admin = "[::1]:9"}, "", true},
+        {{.admin = "unix:/a"}, "", true},
+        {{.admin = "off"}, "", true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct conf *conf;
@@ -371,7 +450,9 @@ Test(conf_load, without_a_file_the_defaults_are_those_of_a_file)
     cr_expect_null(conf->file);
     cr_expect_str_eq(conf->routes[0].name, "default");
     cr_expect_str_eq(conf->routes[0].upstream->url, "http://127.0.0.1:3000");
-    struct conf *same = load("upstreams: {default: {url: \"http://127.0.0.1:3000\"}}\nroutes: [{name: default}]\n", "");
+    struct conf *same = load("upstreams: {default: {url: \"http://127.0.0.1:3000\"}}\nroutes: [{name: default}]\n"
+                             "admin: {address: \"127.0.0.1:9180\"}\n",
+                             "");
     same->routes[0].line = 0;
     char *a = conf_printed(conf), *b = conf_printed(same);
     cr_expect_str_eq(a, b);

@@ -19,7 +19,7 @@ Test(http_text, finds_every_control_byte_everywhere)
 
     for (size_t filler = 0; filler < sizeof(fillers); filler++)
         for (unsigned byte = 0; byte < 256; byte++)
-            for (size_t len = 0; len < 26; len++)
+            for (size_t len = 0; len < 36; len++)
                 for (size_t place = 0; place <= len; place++) {
                     char *text = must_allocate(malloc(len + 1)); /* no byte to spare behind it */
 
@@ -27,6 +27,8 @@ Test(http_text, finds_every_control_byte_everywhere)
                     if (place < len)
                         text[place] = (char)byte;
                     cr_assert_eq(http_find_control(text, text + len), naive_find(text, text + len),
+                                 "byte %u at %zu of %zu among %u", byte, place, len, (unsigned)fillers[filler]);
+                    cr_assert_eq(http_has_control((struct span){text, len}), naive_find(text, text + len) < text + len,
                                  "byte %u at %zu of %zu among %u", byte, place, len, (unsigned)fillers[filler]);
                     free(text);
                 }

@@ -1,0 +1,18 @@
+# cmake -DFOLDER=DIR -DOUT=FILE -P embed.cmake: the presets in FOLDER as a table of bytes for presets.c.
+file(GLOB files "${FOLDER}/*.yaml")
+set(texts "")
+set(rows "")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME_WLE)
+  string(MAKE_C_IDENTIFIER "text_${name}" text)
+  file(READ "${file}" bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  string(APPEND texts "static const unsigned char ${text}[] = {${bytes}};\n")
+  if(name STREQUAL "common")
+    string(APPEND texts "const struct preset preset_common = {\"${name}\", ${text}, sizeof ${text}};\n")
+  else()
+    string(APPEND rows "    {\"${name}\", ${text}, sizeof ${text}},\n")
+  endif()
+endforeach()
+file(WRITE "${OUT}" "/* Made by presets/embed.cmake. */\n#include \"conf/presets.h\"\n\n${texts}\n"
+     "const struct preset presets[] = {\n${rows}};\nconst size_t preset_count = sizeof presets / sizeof *presets;\n")

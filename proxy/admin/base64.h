@@ -1,0 +1,9 @@
+/*
+ * base64.h - PURE. RFC 4648 §4, strict: padded, no white space, no bits left over.
+ */
+#pragma once
+
+#include "proxy/buffer.h"
+
+/* Appends the bytes. False: not base64; what was appended by then is of no use. */
+bool base64_decode(struct span text, struct buffer *out);
