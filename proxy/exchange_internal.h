@@ -44,8 +44,7 @@ enum outcome { /* contract §8, requests_total{outcome} */
 struct exchange_probe {
     int64_t asked_ms; /* store time: what it says held then or later */
     int64_t began_us;
-    struct http_message head; /* copy; status 0: none came yet */
-    void *head_memory;
+    struct http_message head; /* copy in the arena; status 0: none came yet */
     struct buffer body;
     bool too_large; /* to be recorded; `body` is empty then */
 };
@@ -55,7 +54,7 @@ struct answer {
     struct buffer body;           /* a live recording; what has been handed to the client lies before `sent` */
     struct store_bytes *stored;   /* a replay, or the outcome once it has been encoded */
     struct span stored_body;      /* within `stored` */
-    struct response_parts replay; /* a replay's head, within `stored` */
+    struct response_parts replay; /* a replay's head, within `stored` or, of a probe's answer, the arena */
     uint64_t sent;                /* bytes of the body that the client has been given */
     bool head_written, flushed;   /* collected; and given to the socket */
     size_t head_at;               /* where the head begins in what was collected */

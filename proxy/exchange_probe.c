@@ -26,7 +26,6 @@ void probe_free(struct exchange *exchange)
     struct exchange_probe *probe = exchange->probe;
     if (!probe)
         return;
-    free(probe->head_memory);
     buffer_free(&probe->body);
     free(probe);
     exchange->probe = NULL;
@@ -106,8 +105,8 @@ static void on_informational(void *owner, const struct http_message *message)
 
 static void on_head(void *owner, const struct http_message *message)
 {
-    struct exchange_probe *probe = ((struct exchange *)owner)->probe;
-    probe->head_memory = http_message_copy(&probe->head, message);
+    struct exchange *exchange = owner;
+    http_message_copy(&exchange->probe->head, message, arena_take(&exchange->arena, http_message_size(message)));
 }
 
 /* One that is too large is read to its end all the same: only a complete answer says anything. */
