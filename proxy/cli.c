@@ -7,6 +7,7 @@
  * Left out until they exist: the commands that talk to a running einmal.
  */
 #include "proxy/cli.h"
+#include "proxy/admin/token.h"
 #include "proxy/server.h"
 #include "proxy/span.h"
 #include "proxy/tls.h"
@@ -40,7 +41,8 @@ static int command_run(const struct arguments *arguments);
 static int command_check(const struct arguments *arguments);
 
 static const struct command_row commands[] = {
-    {"run", "[-c FILE] | --upstream URL [--listen ADDR] [--data DIR]", "run the proxy in the foreground", command_run},
+    {"run", "[-c FILE] | --upstream URL [--listen ADDR] [--data DIR] [--admin ADDR]", "run the proxy in the foreground",
+     command_run},
     {"check", "[-c FILE]", "validate the configuration and print each route's effective rule", command_check},
 };
 
@@ -51,6 +53,8 @@ static const struct option_row option_rows[] = {
      command_run},
     {"data", "DIR", "directory of the store instead of the file's; also $EINMAL_DATA; default /var/lib/einmal", 'd',
      command_run},
+    {"admin", "ADDR", "host:port, unix:/path or off instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180",
+     'a', command_run},
 #ifdef EINMAL_CRASH_POINTS
     {"crash-at", "STEP", "debug builds: kill -9 ourselves at that step; also $EINMAL_CRASH_AT", 'X', command_run},
 #endif
@@ -112,6 +116,7 @@ static void set_option(struct arguments *arguments, char letter, const char *val
         ['u'] = &arguments->overrides.upstream,
         ['l'] = &arguments->overrides.listen,
         ['d'] = &arguments->overrides.data,
+        ['a'] = &arguments->overrides.admin,
         ['X'] = &arguments->crash_at,
     };
     if (letter == 'h')
@@ -207,7 +212,10 @@ static int command_check(const struct arguments *arguments)
     if (!conf)
         return EXIT_USAGE;
     struct tls *tls = tls_load(conf, NULL, stderr);
-    bool there = conf_check_named(conf, stderr) && tls;
+    struct admin_token token;
+    bool token_there = admin_token_load(conf, &token, stderr);
+    bool there = conf_check_named(conf, stderr) && tls && token_there;
+    admin_token_free(&token);
     tls_unref(tls);
     if (there)
         conf_print(conf, stdout);

@@ -143,6 +143,7 @@ static void stop_watching_signals(struct server *server)
 static void end(struct server *server)
 {
     stop_watching_signals(server);
+    server_leave_admin(server);
     end_workers(server);
     server_drain_free(server);
     acceptor_free(server->shared.acceptor);
@@ -152,6 +153,7 @@ static void end(struct server *server)
         log_stop(server->shared.log);
         _exit(1); /* its thread may hang in the disk: nothing of it can be freed */
     }
+    server_close_admin(server);
     resolver_free(server->shared.resolver);
 }
 
@@ -159,6 +161,7 @@ static void run(struct server *server)
 {
     log_line(server->shared.log, LOG_LEVEL_INFO, "einmal %s: %u workers, %s, store %s", EINMAL_VERSION,
              server->worker_count, server->conf->listen[0].address, server->conf->store.path);
+    server_start_admin(server);
     if (server->options->started)
         server->options->started(server->options->started_arg, server);
     event_base_dispatch(server->base);
@@ -217,7 +220,7 @@ int server_run(const struct server_options *options)
     server.base = must_allocate(event_base_new());
     if (!start(&server)) {
         server.code = 1;
-    } else if (!open_listeners(&server)) {
+    } else if (!server_open_admin(&server) || !open_listeners(&server)) {
         server.code = 1;
         end(&server);
     } else {
@@ -228,6 +231,7 @@ int server_run(const struct server_options *options)
     tls_unref(server.tls);
     conf_unref(server.conf);
     conf_unref(server.started_with);
+    admin_token_free(&server.token);
     log_free(server.shared.log);
     return server.code;
 }

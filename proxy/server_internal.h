@@ -1,10 +1,12 @@
 /*
- * server_internal.h - what server.c (start and end), server_reload.c and server_drain.c share. Private to these three.
+ * server_internal.h - what server.c (start and end), server_reload.c, server_drain.c and server_admin.c share. Private
+ * to these.
  *
  * All of it belongs to the control thread but what is atomic: that may be asked by any thread.
  */
 #pragma once
 
+#include "proxy/admin/admin.h"
 #include "proxy/server.h"
 #include "proxy/worker.h"
 
@@ -45,6 +47,9 @@ struct server {
     struct event_base *base;
     struct event *terminate, *interrupt, *hangup;
     struct server_drain drain;
+    struct admin_token token; /* until the admin side takes it */
+    struct admin *admin;      /* NULL: no side listeners */
+    bool admin_runs;
     int code;
 };
 
@@ -58,6 +63,15 @@ void server_set_connection_limit(struct server *server, const struct conf *conf)
 void server_forget_secured(struct server *server);
 /* Reads the configuration again; what is wrong with it goes to the log, and the running one stays. */
 void server_reload(struct server *server);
+
+/* ---- server_admin.c --------------------------------------------------------------------------- */
+
+bool server_open_admin(struct server *server); /* listens; false: told on standard error */
+void server_start_admin(struct server *server);
+void server_reload_admin(struct server *server, struct conf *conf, struct admin_token token); /* takes the token */
+/* It asks no more of workers and store. Does not come back if the store hangs. */
+void server_leave_admin(struct server *server);
+void server_close_admin(struct server *server);
 
 /* ---- server_drain.c --------------------------------------------------------------------------- */
 

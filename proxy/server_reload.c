@@ -106,19 +106,25 @@ void server_set_connection_limit(struct server *server, const struct conf *conf)
 /* ---- reading ---------------------------------------------------------------------------------- */
 
 /* False: something is wrong, and told. */
-static bool load(struct server *server, FILE *messages, struct conf **conf, struct tls **tls)
+static bool load(struct server *server, FILE *messages, struct conf **conf, struct tls **tls, struct admin_token *token)
 {
     const struct server_options *options = server->options;
     *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, messages);
-    *tls = *conf ? tls_load(*conf, &server->ticket_keys, messages) : NULL;
-    if (!*tls)
+    if (!*conf)
+        return false;
+    *tls = tls_load(*conf, &server->ticket_keys, messages);
+    bool loaded = admin_token_load(*conf, token, messages) && *tls;
+    if (!loaded) {
+        admin_token_free(token);
+        tls_unref(*tls);
         conf_unref(*conf);
-    return *tls != NULL;
+    }
+    return loaded;
 }
 
 bool server_load(struct server *server)
 {
-    if (!load(server, stderr, &server->conf, &server->tls))
+    if (!load(server, stderr, &server->conf, &server->tls, &server->token))
         return false;
     server->started_with = conf_ref(server->conf);
     server->secured = NEW_ARRAY(struct tls_server *, server->conf->listen_count);
@@ -127,12 +133,12 @@ bool server_load(struct server *server)
 }
 
 /* The same while running: what it has to say goes through the log, which never waits for a reader. */
-static bool load_again(struct server *server, struct conf **conf, struct tls **tls)
+static bool load_again(struct server *server, struct conf **conf, struct tls **tls, struct admin_token *token)
 {
     char *text = NULL;
     size_t len = 0;
     FILE *messages = must_allocate(open_memstream(&text, &len));
-    bool loaded = load(server, messages, conf, tls);
+    bool loaded = load(server, messages, conf, tls, token);
     fclose(messages);
     log_text(server->shared.log, text);
     free(text);
@@ -151,13 +157,14 @@ static void name_fixed(const struct server *server, const struct conf *conf)
                  "%s cannot change while running: it takes effect at the next start", names[i]);
 }
 
-static void swap(struct server *server, struct conf *conf, struct tls *tls)
+static void swap(struct server *server, struct conf *conf, struct tls *tls, struct admin_token token)
 {
     name_fixed(server, conf);
     server_declare_scopes(server, conf);
     log_configure(server->shared.log, conf->log.level, conf->log.json);
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_reload(server->workers[i], conf, tls);
+    server_reload_admin(server, conf, token);
     server_set_connection_limit(server, conf);
     conf_unref(server->conf);
     tls_unref(server->tls);
@@ -170,12 +177,13 @@ void server_reload(struct server *server)
 {
     struct conf *conf;
     struct tls *tls;
+    struct admin_token token;
     if (server_is_draining(server)) {
         log_line(server->shared.log, LOG_LEVEL_INFO, "draining: the configuration is not read again");
-    } else if (!load_again(server, &conf, &tls)) {
+    } else if (!load_again(server, &conf, &tls, &token)) {
         log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
     } else {
-        swap(server, conf, tls);
+        swap(server, conf, tls, token);
         log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
     }
 }

@@ -6,6 +6,7 @@ import time
 
 from lib.api import Api
 from lib.case import Reply, request_bytes, test
+from lib.proxy import free_port
 
 
 @test("the first route that matches host, path and method applies; path patterns and normal forms", "asan")
@@ -188,7 +189,8 @@ def no_keepalive(t):
 def without_a_file(t):
     t.ordinary = False
     proxy = t.prepare()
-    proxy.spawn(["run", "--upstream", t.api.url, "--listen", "%s:%d" % proxy.address, "--data", proxy.store])
+    proxy.spawn(["run", "--upstream", t.api.url, "--listen", "%s:%d" % proxy.address, "--data", proxy.store,
+                 "--admin", "%s:%d" % (t.address, free_port(t.address))])
     proxy.wait_ready()
     t.proxy = proxy
     first = t.fresh(t.ask(key="k", target="/anything"))
@@ -198,7 +200,7 @@ def without_a_file(t):
     t.effects(2, path="/anything")
     t.equal(proxy.stop(), 0, "exit code")
     environment = t.prepare("-env", env={"EINMAL_UPSTREAM": t.api.url, "EINMAL_LISTEN": "%s:%d" % proxy.address,
-                                         "EINMAL_DATA": proxy.store})
+                                         "EINMAL_DATA": proxy.store, "EINMAL_ADMIN": "off"})
     environment.port, environment.address = proxy.port, proxy.address
     # The wrapper takes these names out of the environment of the tests, and puts those of this test in.
     environment.spawn(["run"])

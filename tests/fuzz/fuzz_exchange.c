@@ -148,8 +148,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     shared.log = log_new();
     log_configure(shared.log, LOG_LEVEL_ERROR, false);
     shared.resolver = resolver_new();
-    shared.acceptor = acceptor_new(control, conf->listen, conf->listen_count, conf->limits.connections, NULL, NULL, error,
-                                   sizeof error); /* only counts */
+    shared.acceptor = acceptor_new(control, conf->listen, conf->listen_count, conf->limits.connections, NULL, NULL,
+                                   error, sizeof error); /* only counts */
     assert(shared.acceptor);
     return 0;
 }

@@ -25,15 +25,16 @@ includes() { # PATTERN FILES…
 
 check "store/ includes nothing of proxy/, libevent, llhttp, OpenSSL" \
     "$(includes '(\.\./)?proxy/|event2?/|event\.h|openssl/|llhttp' store/*.[ch])"
-check "proxy/ sees only store/store.h" "$(includes '(\.\./)?store/' proxy/*.[ch] | grep -v 'store/store\.h')"
+check "proxy/ sees only store/store.h" "$(includes '(\.\./)?store/' proxy/*.[ch] proxy/admin/*.[ch] | grep -v 'store/store\.h')"
 check "conf/ includes nothing of store/ and no loop" "$(includes '(\.\./)?store/|event2?/|event\.h|llhttp|lmdb' conf/*.[ch])"
 check "conf/ sees nothing of proxy/ that has a socket/" "$(includes '(\.\./)?proxy/' conf/*.[ch] |
     grep -vE 'proxy/(span|ascii|buffer|json|json_text|route|key|headers|http|http_text|problem)\.h')"
-check "lmdb.h only in the LMDB engine" "$(includes 'lmdb\.h' store/*.[ch] proxy/*.[ch] conf/*.[ch] | grep -v '^store/engine_lmdb')"
-check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] proxy/*.[ch] conf/*.[ch] | grep -v '^proxy/http')"
+check "lmdb.h only in the LMDB engine" "$(includes 'lmdb\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^store/engine_lmdb')"
+check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^proxy/http')"
 
 pure="store/ledger.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
-      proxy/cors.c proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c"
+      proxy/admin/action_json.c proxy/admin/base64.c proxy/admin/endpoint.c proxy/admin/guard.c proxy/admin/query.c
+      proxy/admin/refusal.c proxy/admin/resolution.c proxy/cors.c proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c"
 # shellcheck disable=SC2086 # a list of words
 check "PURE files include no socket, clock or loop" "$(includes 'sys/socket|netinet|event2?/|time\.h|sys/time|pthread' $pure)"
 # shellcheck disable=SC2086
@@ -45,17 +46,18 @@ done)"
 check "PURE files ask no clock and no environment" "$(grep -nE '\b(clock_gettime|gettimeofday|time|getenv|rand|random)\(' $pure)"
 check "client and upstream do not know the exchange" \
     "$(includes '.*(exchange|worker|flow)' proxy/client*.[ch] proxy/upstream*.[ch])"
-check "no left-overs" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' store/*.[ch] proxy/*.[ch] conf/*.[ch] docker/*/*.c tests/*/*.[ch])"
+check "the admin side does not know the exchange" "$(includes '.*(exchange|worker|flow|server)' proxy/admin/*.[ch])"
+check "no left-overs" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] docker/*/*.c tests/*/*.[ch])"
 check "asserts are never compiled out" "$(grep -rnE 'NDEBUG' --include=CMakeLists.txt --include='*.cmake' --include='*.json' \
     CMakeLists.txt CMakePresets.json cmake store proxy conf tests | grep -v 'REPLACE\|never')"
 
 # Tables may be longer; functions may not: a function begins at a line "{" and ends at a line "}".
-check "files under 600 lines" "$(wc -l store/*.[ch] proxy/*.[ch] conf/*.[ch] | awk '$2 != "total" && $1 > 600')"
+check "files under 600 lines" "$(wc -l store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | awk '$2 != "total" && $1 > 600')"
 check "functions under 60 lines" "$(awk 'FNR == 1 { start = 0 } /^\{/ { start = FNR } /^\}/ { if (start && FNR - start > 60)
-    print FILENAME ":" start ": " FNR - start " lines"; start = 0 }' store/*.c proxy/*.c conf/*.c docker/*/*.c)"
+    print FILENAME ":" start ": " FNR - start " lines"; start = 0 }' store/*.c proxy/*.c proxy/admin/*.c conf/*.c docker/*/*.c)"
 
 if command -v clang-format >/dev/null; then
-    check "clang-format" "$(sources store/*.[ch] proxy/*.[ch] conf/*.[ch] docker/*/*.c tests/*/*.[ch] | while read -r file; do
+    check "clang-format" "$(sources store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] docker/*/*.c tests/*/*.[ch] | while read -r file; do
         clang-format "$file" | cmp -s - "$file" || echo "$file is not formatted: clang-format -i $file"
     done)"
 else
