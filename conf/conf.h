@@ -194,9 +194,16 @@ struct conf_listen {
 enum conf_forwarded { FORWARDED_APPEND, FORWARDED_REPLACE, FORWARDED_PASS };
 enum conf_log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
+/* A text that a secret variable of the environment went into, and how it is written in the file, "${NAME}". */
+struct conf_hidden {
+    const struct conf_hidden *next;
+    const char *text, *written;
+};
+
 struct conf {
     atomic_uint refs;
-    char *file; /* NULL without a file */
+    char *file;                       /* NULL without a file */
+    const struct conf_hidden *hidden; /* what is never printed */
     struct conf_listen *listen;
     size_t listen_count;
     struct conf_listen health; /* probes and metrics; address NULL: off */
@@ -253,6 +260,14 @@ void conf_unref(struct conf *conf); /* NULL is fine */
 
 /* `einmal check`: each route's effective rule with its full status table; limits and timeouts. */
 void conf_print(const struct conf *conf, FILE *out);
+
+/* `einmal check --print`: YAML that loads again to the same configuration, defaults filled in. Texts that a variable
+ * went into whose name says that it is secret (…TOKEN…, …SECRET…, …PASS…, …KEY…, …CREDENTIAL…, …AUTH…) stand as
+ * "${NAME}". */
+void conf_write(const struct conf *conf, FILE *out);
+
+/* A component as it would stand in the file; the text of a literal: from a secret variable as "${NAME}". */
+void conf_print_component(const struct conf *conf, const struct component *component, FILE *out);
 
 /* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
  */

@@ -10,6 +10,7 @@
 #include "proxy/buffer.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 
 static bool is_name(char c, bool first)
 {
@@ -72,4 +73,25 @@ char *environment_expand(const char *text, conf_environment *environment, void *
     char *expanded = text ? must_allocate(strndup(buffer_len(&out) ? buffer_data(&out) : "", buffer_len(&out))) : NULL;
     buffer_free(&out);
     return expanded;
+}
+
+/* ---- secrets ---------------------------------------------------------------------------------- */
+
+bool environment_is_secret(const char *text)
+{
+    static const char *const words[] = {"TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH"};
+    char name[128];
+    for (const char *at = text; (at = strchr(at, '$'));) {
+        if (at[1] != '{') { /* "$$" */
+            at += at[1] ? 2 : 1;
+            continue;
+        }
+        size_t len = strcspn(at + 2, ":}");
+        snprintf(name, sizeof name, "%.*s", (int)len, at + 2);
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strcasestr(name, words[i]))
+                return true;
+        at += 2 + len;
+    }
+    return false;
 }

@@ -42,6 +42,13 @@ char *conf_copy(struct conf *conf, const char *text, size_t len)
     return copy;
 }
 
+void conf_hide(struct conf *conf, const char *text, const char *written)
+{
+    struct conf_hidden *hidden = conf_allocate(conf, sizeof *hidden);
+    *hidden = (struct conf_hidden){conf->hidden, text, conf_copy(conf, written, strlen(written))};
+    conf->hidden = hidden;
+}
+
 struct conf *conf_ref(struct conf *conf)
 {
     unsigned before = atomic_fetch_add_explicit(&conf->refs, 1, memory_order_relaxed);

@@ -11,5 +11,7 @@ struct conf *conf_new(void);
 /* Zeroed memory that lives as long as `conf`. */
 void *conf_allocate(struct conf *conf, size_t size);
 char *conf_copy(struct conf *conf, const char *text, size_t len);
+/* `text`, which lives as long as `conf`, is never printed but as it is `written`. */
+void conf_hide(struct conf *conf, const char *text, const char *written);
 
 #define CONF_NEW_ARRAY(conf, type, count) ((type *)conf_allocate((conf), (count) * sizeof(type)))

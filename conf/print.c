@@ -26,7 +26,7 @@ static int choice_value(const struct setting *setting, const void *target)
     return value;
 }
 
-static void print_value(const struct setting *setting, const void *base, FILE *out)
+void setting_print_value(const struct setting *setting, const void *base, FILE *out)
 {
     const void *target = (const char *)base + setting->offset;
     switch (setting->type) {
@@ -77,7 +77,7 @@ static void print_lines(const struct section *section, size_t prefix_len, const 
         if (!is_printed(setting))
             continue;
         fprintf(out, "%s%-*s ", indent, NAME_WIDTH, setting->name + prefix_len);
-        print_value(setting, base, out);
+        setting_print_value(setting, base, out);
         fputc('\n', out);
     }
 }

@@ -54,6 +54,34 @@ void print_side_address(const void *target, FILE *out)
         fputs(listen->address, out);
 }
 
+static void write_side(struct writer *writer, const struct setting *setting, const struct conf_listen *listen)
+{
+    if (!listen->address) {
+        write_absent(writer, setting);
+        return;
+    }
+    writer_open(writer, setting_key(setting));
+    writer_section(writer, setting->section, writer->conf);
+    writer_close(writer);
+}
+
+void write_health(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_side(writer, setting, &((const struct conf *)target)->health);
+}
+
+void write_admin(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_side(writer, setting, &((const struct conf *)target)->admin.listen);
+}
+
+/* Refused where there is no socket, so not written there. */
+void write_admin_mode(struct writer *writer, const struct setting *setting, const void *target)
+{
+    if (writer->conf->admin.listen.unix_path)
+        write_plain(writer, setting, "%04o", *(const unsigned *)target);
+}
+
 /* ---- reload ----------------------------------------------------------------------------------- */
 
 static bool same_address(const struct conf_listen *a, const struct conf_listen *b)

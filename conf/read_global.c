@@ -89,6 +89,31 @@ void print_listen(const void *target, FILE *out)
     }
 }
 
+void write_listen_address(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_listen *listen = target;
+    write_text(writer, setting, listen->address);
+}
+
+void write_listen_mode(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_listen *listen = (const void *)((const char *)target - setting->offset);
+    if (listen->unix_path)
+        write_plain(writer, setting, "%04o", listen->mode);
+}
+
+void write_listen(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf *conf = target;
+    writer_open(writer, setting_key(setting));
+    for (size_t i = 0; i < conf->listen_count; i++) {
+        writer_item(writer);
+        writer_section(writer, setting->section, &conf->listen[i]);
+        writer_close(writer);
+    }
+    writer_close(writer);
+}
+
 bool same_listen(const void *left, const void *right)
 {
     const struct conf *a = left, *b = right;
@@ -126,6 +151,15 @@ void print_workers(const void *target, FILE *out)
         fputs("auto", out);
 }
 
+void write_workers(struct writer *writer, const struct setting *setting, const void *target)
+{
+    uint32_t workers = *(const uint32_t *)target;
+    if (workers)
+        write_plain(writer, setting, "%u", workers);
+    else
+        write_plain(writer, setting, "auto");
+}
+
 bool same_workers(const void *left, const void *right)
 {
     return ((const struct conf *)left)->workers == ((const struct conf *)right)->workers;
@@ -153,6 +187,11 @@ void read_store_path(struct reader *reader, const struct setting *setting, const
 void print_text(const void *target, FILE *out)
 {
     fputs(*(char *const *)target, out);
+}
+
+void write_string(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_text(writer, setting, *(char *const *)target);
 }
 
 bool same_store_path(const void *left, const void *right)
@@ -184,6 +223,18 @@ void read_upstream_host(struct reader *reader, const struct setting *setting, co
         *(char **)target = conf_copy(reader->conf, scalar.text, strlen(scalar.text));
     else
         reader_error(reader, node, "expected %s, not '%s'", expected, scalar.text);
+}
+
+void write_upstream_url(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_upstream *upstream = target;
+    write_text(writer, setting, upstream->url);
+}
+
+void write_upstream_host(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const char *host = *(char *const *)target;
+    write_text(writer, setting, host ? host : "pass");
 }
 
 void print_upstream_host(const void *target, FILE *out)
@@ -229,6 +280,18 @@ void read_upstreams(struct reader *reader, const struct setting *setting, const 
         conf->default_upstream = &conf->upstreams[0];
 }
 
+void write_upstreams(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf *conf = target;
+    writer_open(writer, setting_key(setting));
+    for (size_t i = 0; i < conf->upstream_count; i++) {
+        writer_open(writer, conf->upstreams[i].name);
+        writer_section(writer, setting->section, &conf->upstreams[i]);
+        writer_close(writer);
+    }
+    writer_close(writer);
+}
+
 const struct conf_upstream *upstream_named(struct reader *reader, const yaml_node_t *node)
 {
     const struct conf *conf = reader->conf;
@@ -260,4 +323,10 @@ void print_default_upstream(const void *target, FILE *out)
 {
     const struct conf_upstream *upstream = *(const struct conf_upstream *const *)target;
     fputs(upstream ? upstream->name : "none (404 no-route)", out);
+}
+
+void write_upstream_name(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_upstream *upstream = *(const struct conf_upstream *const *)target;
+    write_text(writer, setting, upstream ? upstream->name : NULL);
 }

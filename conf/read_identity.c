@@ -82,6 +82,19 @@ void print_scope(const void *target, FILE *out)
     }
 }
 
+void write_scope(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_route *route = target;
+    switch (route->scope_kind) {
+    case SCOPE_AUTO:
+        write_plain(writer, setting, "auto");
+        break;
+    case SCOPE_COMPONENTS:
+        write_components(writer, setting, &route->scope);
+        break;
+    }
+}
+
 void read_on_other_identity(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     static const struct choice choices[] = {{"reject", true, false}, {"separate", false, false}, {NULL, 0, false}};
@@ -136,6 +149,29 @@ void print_fingerprint(const void *target, FILE *out)
     }
 }
 
+/* The default of a route with keys of both kinds is no value that could be written. */
+void write_fingerprint(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_route *route = target;
+    switch (route->fingerprint_kind) {
+    case FINGERPRINT_NONE:
+        write_plain(writer, setting, "none");
+        break;
+    case FINGERPRINT_BODY:
+        write_plain(writer, setting, "body");
+        break;
+    case FINGERPRINT_JSON:
+        write_plain(writer, setting, "json");
+        break;
+    case FINGERPRINT_COMPONENTS:
+        write_components(writer, setting, &route->fingerprint);
+        break;
+    case FINGERPRINT_DEFAULT:
+        write_absent(writer, setting);
+        break;
+    }
+}
+
 /* ---- task ------------------------------------------------------------------------------------- */
 
 void read_task(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
@@ -153,4 +189,9 @@ void print_task(const void *target, FILE *out)
         component_print(component, out);
     else
         fputs("none", out);
+}
+
+void write_task(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_component(writer, setting, *(struct component *const *)target);
 }

@@ -44,6 +44,14 @@ void print_match_host(const void *target, FILE *out)
     fprintf(out, "%s%s", match->host_wildcard ? "*" : "", match->host ? match->host : "any");
 }
 
+void write_match_host(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_match *match = target;
+    char text[256];
+    snprintf(text, sizeof text, "%s%s", match->host_wildcard ? "*" : "", match->host ? match->host : "");
+    write_text(writer, setting, match->host ? text : NULL);
+}
+
 void read_match_path(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     struct conf_match *match = target;
@@ -65,6 +73,11 @@ void print_match_path(const void *target, FILE *out)
 {
     const struct conf_match *match = target;
     fputs(match->path_text ? match->path_text : "any", out);
+}
+
+void write_match_path(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_text(writer, setting, ((const struct conf_match *)target)->path_text);
 }
 
 static bool read_method(struct reader *reader, const yaml_node_t *node, char **method)
@@ -177,6 +190,12 @@ void print_header_names(const void *target, FILE *out)
     fputc(']', out);
 }
 
+/* Methods and origins, too. */
+void write_header_names(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_texts(writer, setting, *(char *const *const *)target);
+}
+
 /* An origin as browsers write it (RFC 6454 §6.2): compared byte by byte, so another spelling would never match. */
 static const char *origin_wrong(const char *origin)
 {
@@ -274,6 +293,22 @@ void print_keys(const void *target, FILE *out)
     }
 }
 
+void write_keys(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_route *route = target;
+    const struct setting *header = &setting->section->settings[0], *derive = &setting->section->settings[1];
+    writer_open(writer, setting_key(setting));
+    for (size_t i = 0; i < route->key_count; i++) {
+        writer_item(writer);
+        if (route->keys[i].derived)
+            write_components(writer, derive, &route->keys[i].derive);
+        else
+            write_text(writer, header, route->keys[i].header);
+        writer_close(writer);
+    }
+    writer_close(writer);
+}
+
 /* Pointers are kept without their "json:". */
 void read_ignore(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
@@ -297,6 +332,23 @@ void print_ignore(const void *target, FILE *out)
     for (char *const *pointer = *(char **const *)target; *pointer; pointer++, before = ", ")
         fprintf(out, "%sjson:%s", before, *pointer);
     fputc(']', out);
+}
+
+void write_ignore(struct writer *writer, const struct setting *setting, const void *target)
+{
+    char *const *pointers = *(char *const *const *)target;
+    size_t count = 0;
+    while (pointers[count])
+        count++;
+    if (count == 0) {
+        write_absent(writer, setting);
+        return;
+    }
+    struct component *items = NEW_ARRAY(struct component, count);
+    for (size_t i = 0; i < count; i++)
+        items[i] = (struct component){COMPONENT_JSON, pointers[i]};
+    write_components(writer, setting, &(struct component_list){items, count});
+    free(items);
 }
 
 /* ---- routes ----------------------------------------------------------------------------------- */
@@ -333,4 +385,20 @@ void read_routes(struct reader *reader, const struct setting *setting, const yam
         conf->route_count++;
         reader_leave(reader, before);
     }
+}
+
+void write_routes(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf *conf = target;
+    if (conf->route_count == 0) {
+        write_plain(writer, setting, "[]");
+        return;
+    }
+    writer_open(writer, setting_key(setting));
+    for (size_t i = 0; i < conf->route_count; i++) {
+        writer_item(writer);
+        writer_section(writer, setting->section, &conf->routes[i]);
+        writer_close(writer);
+    }
+    writer_close(writer);
 }

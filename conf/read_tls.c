@@ -94,3 +94,31 @@ void print_upstream_tls(const void *target, FILE *out)
     if (upstream->tls_settings.certificate.path)
         fprintf(out, ", with certificate %s", upstream->tls_settings.certificate.path);
 }
+
+/* ---- written back ----------------------------------------------------------------------------- */
+
+void write_file_name(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_text(writer, setting, ((const struct conf_file *)target)->path);
+}
+
+void write_listen_tls(struct writer *writer, const struct setting *setting, const void *target)
+{
+    if (!((const struct conf_listen *)target)->tls) {
+        write_absent(writer, setting);
+        return;
+    }
+    writer_open(writer, setting_key(setting));
+    writer_section(writer, setting->section, target);
+    writer_close(writer);
+}
+
+/* Refused where the url is not https, so not written there. */
+void write_upstream_tls(struct writer *writer, const struct setting *setting, const void *target)
+{
+    if (!((const struct conf_upstream *)target)->tls)
+        return;
+    writer_open(writer, setting_key(setting));
+    writer_section(writer, setting->section, target);
+    writer_close(writer);
+}

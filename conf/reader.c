@@ -150,6 +150,8 @@ bool reader_scalar(struct reader *reader, const yaml_node_t *node, const char *e
     }
     scalar->text = conf_copy(reader->conf, expanded, strlen(expanded));
     scalar->is_string = false;
+    if (environment_is_secret(text))
+        conf_hide(reader->conf, scalar->text, text);
     free(expanded);
     return true;
 }

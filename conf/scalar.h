@@ -1,5 +1,6 @@
 /*
- * scalar.h - the small notations: sizes, durations, numbers, names. PURE; private to conf/.
+ * scalar.h - the small notations: sizes, durations, numbers, names. PURE; private to conf/ and the command
+ * line.
  */
 #pragma once
 

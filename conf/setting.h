@@ -11,6 +11,7 @@
 struct reader;
 struct setting;
 struct section;
+struct writer;
 
 enum setting_type {
     SETTING_BOOL,           /* bool: true or false */
@@ -41,6 +42,7 @@ enum setting_flag {
 /* Fills `target`, which `offset` has been added to, from `node`. Says every error itself. */
 typedef void setting_read(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target);
 typedef void setting_print(const void *target, FILE *out);
+typedef void setting_write(struct writer *writer, const struct setting *setting, const void *target); /* writer.h */
 typedef bool setting_same(const void *left, const void *right); /* here without the offset: whole structs */
 
 struct setting {
@@ -53,6 +55,7 @@ struct setting {
     const struct section *section; /* SECTION; LATER and OWN: names and documentation of what is inside, or NULL */
     setting_read *read;
     setting_print *print;
+    setting_write *write; /* OWN: NULL writes nothing. SECTION: NULL writes its rows */
     setting_same *same;
     const char *standard;  /* the default, as it would stand in the file; NULL: none */
     const char *otherwise; /* what holds without it, where `standard` cannot say it */
@@ -73,5 +76,7 @@ extern const struct section root_section, listen_section, upstream_section, rout
 const char *setting_key(const struct setting *setting);
 /* Type and range in words, for the reference and for messages. */
 void setting_describe(const struct setting *setting, char *text, size_t size);
+/* The value of a setting that is no section, as it would stand in a file or as `print` says it. */
+void setting_print_value(const struct setting *setting, const void *base, FILE *out);
 /* The table of README.md. */
 void conf_write_reference(FILE *out);

@@ -184,3 +184,68 @@ void print_statuses(const void *target, FILE *out)
         print_runs(statuses, class, true, out);
     }
 }
+
+/* ---- written back ----------------------------------------------------------------------------- */
+
+/* The meaning that most statuses of a hundred share. */
+static uint8_t usual_meaning(const uint8_t *meanings, unsigned hundred)
+{
+    unsigned counts[STATUS_LISTS] = {0};
+    uint8_t usual = 0;
+    for (unsigned status = hundred; status < hundred + 100; status++)
+        counts[meanings[status]]++;
+    for (uint8_t class = 1; class < STATUS_LISTS; class ++)
+        if (counts[class] > counts[usual])
+            usual = class;
+    return usual;
+}
+
+static void list_entry(FILE *out, bool *first, uint8_t class, uint8_t wanted, const char *format, unsigned number)
+{
+    if (class != wanted)
+        return;
+    fputs(*first ? "" : ", ", out);
+    fprintf(out, format, number);
+    *first = false;
+}
+
+/* The entries of one hundred that belong into the list `wanted`: a status only where it differs from its class. */
+static void list_hundred(const struct conf_statuses *statuses, unsigned hundred, uint8_t other, uint8_t wanted,
+                         bool *first, FILE *out)
+{
+    uint8_t plain = usual_meaning(statuses->meaning, hundred);
+    uint8_t with = usual_meaning(statuses->meaning_with_retry_after, hundred);
+    if (plain != other)
+        list_entry(out, first, plain, wanted, "%uxx", hundred / 100);
+    if (with != plain)
+        list_entry(out, first, with, wanted, "\"%uxx+retry-after\"", hundred / 100);
+    for (unsigned status = hundred; status < hundred + 100; status++) {
+        uint8_t mine = statuses->meaning[status], mine_with = statuses->meaning_with_retry_after[status];
+        if (mine != plain)
+            list_entry(out, first, mine, wanted, "%u", status);
+        if (mine_with != (mine != plain ? mine : with))
+            list_entry(out, first, mine_with, wanted, "\"%u+retry-after\"", status);
+    }
+}
+
+/* Not the lists as they were, but some that make the same table. No list reaches below 200, so what 100 means is
+ * `other`. */
+void write_statuses(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_statuses *statuses = target;
+    uint8_t other = statuses->meaning[100];
+    writer_open(writer, setting_key(setting));
+    for (uint8_t class = 0; class < STATUS_LISTS; class ++) {
+        char *list = NULL;
+        size_t size;
+        bool first = true;
+        FILE *out = must_allocate(open_memstream(&list, &size));
+        for (unsigned hundred = FIRST_STATUS; hundred < END_OF_STATUSES; hundred += 100)
+            list_hundred(statuses, hundred, other, class, &first, out);
+        fclose(out);
+        write_plain(writer, &setting->section->settings[class], "[%s]", list);
+        free(list);
+    }
+    write_plain(writer, &setting->section->settings[STATUS_LISTS], "%s", class_names[other]);
+    writer_close(writer);
+}

@@ -1,72 +1,41 @@
 /*
- * cli.c - arguments and subcommands (contract §2).
+ * cli.c - the commands (contract §2): their rows, which of them is asked for, and help.
  *
- * Commands and options are rows; help texts are printed from them. Flags count over environment over file. Without an
- * upstream the configuration comes from -c, else EINMAL_CONFIG, else the usual place.
- *
- * Left out until they exist: the commands that talk to a running einmal.
+ * A command is one word or, in a family, two. Everything about options is in cli_options.c, what a command does in
+ * command_*.c.
  */
 #include "proxy/cli.h"
-#include "proxy/admin/token.h"
-#include "proxy/server.h"
+
+#include "conf/scalar.h"
+#include "proxy/command.h"
 #include "proxy/span.h"
-#include "proxy/tls.h"
 
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <stdarg.h>
 
-#define DEFAULT_FILE "/etc/einmal/einmal.yaml"
-
-enum { EXIT_FINE = 0, EXIT_USAGE = 2 };
-
-struct arguments {
-    const char *file, *crash_at;
-    struct conf_overrides overrides;
-    bool help;
+const struct command commands[COMMAND_COUNT] = {
+    [COMMAND_RUN] =
+        {"run", "[-c FILE] | --upstream URL [--listen ADDR] [--data DIR] [--admin ADDR]",
+         "run the proxy in the foreground",
+         "Without an upstream the configuration is read from FILE. With one there is no file, but one route "
+         "for POST and PATCH on every path, whose requests are protected if they carry a key.",
+         0, 0, command_run},
+    [COMMAND_CHECK] =
+        {"check", "[-c FILE] [--print]", "validate the configuration and print each route's effective rule",
+         "Validates the file and everything that it names; every mistake is told, with its line and column. "
+         "With --print the effective configuration is written instead, as YAML that loads again to the "
+         "same one, defaults filled in. A value from an environment variable whose name holds TOKEN, "
+         "SECRET, PASS, KEY, CREDENTIAL or AUTH stays ${NAME}; files that are named are never shown.",
+         0, 0, command_check},
+    [COMMAND_EXPLAIN] =
+        {"explain", "[-c FILE] [-X METHOD] [-H 'Name: value']… [-d DATA | -d @FILE] [--json] URL-PATH",
+         "tell what would become of one request, without sending it",
+         "Tells which route applies and why others do not, where the key comes from, what names the action, and what "
+         "each status of the API would mean. Nothing is sent and no store is opened. Credentials are hidden. URL-PATH "
+         "may carry a query, or be a whole URL, whose host counts; without one and without -H 'Host: …' the host is "
+         "localhost. No header is added but Host and Content-Length.",
+         1, 1, command_explain},
 };
-
-struct option_row {
-    const char *name, *value, *text;
-    char letter;
-    int (*command)(const struct arguments *arguments); /* NULL: of every command */
-};
-
-struct command_row {
-    const char *name, *arguments, *text;
-    int (*run)(const struct arguments *arguments);
-};
-
-static int command_run(const struct arguments *arguments);
-static int command_check(const struct arguments *arguments);
-
-static const struct command_row commands[] = {
-    {"run", "[-c FILE] | --upstream URL [--listen ADDR] [--data DIR] [--admin ADDR]", "run the proxy in the foreground",
-     command_run},
-    {"check", "[-c FILE]", "validate the configuration and print each route's effective rule", command_check},
-};
-
-static const struct option_row option_rows[] = {
-    {"config", "FILE", "configuration file; default $EINMAL_CONFIG, else " DEFAULT_FILE, 'c', NULL},
-    {"upstream", "URL", "the API to stand in front of, without a file; also $EINMAL_UPSTREAM", 'u', command_run},
-    {"listen", "ADDR", "host:port or unix:/path instead of the file's; also $EINMAL_LISTEN; default 0.0.0.0:8080", 'l',
-     command_run},
-    {"data", "DIR", "directory of the store instead of the file's; also $EINMAL_DATA; default /var/lib/einmal", 'd',
-     command_run},
-    {"admin", "ADDR", "host:port, unix:/path or off instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180",
-     'a', command_run},
-#ifdef EINMAL_CRASH_POINTS
-    {"crash-at", "STEP", "debug builds: kill -9 ourselves at that step; also $EINMAL_CRASH_AT", 'X', command_run},
-#endif
-    {"help", NULL, "this text", 'h', NULL},
-};
-
-#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
-
-static bool applies(const struct option_row *row, const struct command_row *command)
-{
-    return !row->command || row->command == command->run;
-}
 
 /* ---- help ------------------------------------------------------------------------------------- */
 
@@ -75,152 +44,168 @@ static void print_usage(FILE *out)
     fprintf(out, "einmal makes unsafe HTTP requests safe to repeat: it stands in front of an API and lets each action "
                  "through once.\n\n"
                  "usage: einmal COMMAND [OPTION]…\n\n");
-    for (size_t i = 0; i < COUNT(commands); i++)
-        fprintf(out, "  einmal %-6s %s\n                %s\n", commands[i].name, commands[i].arguments,
-                commands[i].text);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-16s %s\n", commands[i].name, commands[i].text);
     fprintf(out, "\n  einmal --version, einmal --help, einmal COMMAND --help\n\n"
                  "exit status: 0 fine, 1 runtime failure, 2 bad usage or configuration\n");
 }
 
-static void print_command_help(const struct command_row *command)
+void cli_spell_option(const struct option_row *row, char *text, size_t size)
 {
-    printf("usage: einmal %s %s\n\n%s\n\n", command->name, command->arguments, command->text);
-    for (size_t i = 0; i < COUNT(option_rows); i++) {
-        const struct option_row *row = &option_rows[i];
+    char letter[8] = "";
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    snprintf(text, size, "%s--%s%s%s", letter, row->name, row->value ? " " : "", row->value ? row->value : "");
+}
+
+enum { HELP_WIDTH = 100 };
+
+/* The text, broken at spaces. */
+static void print_paragraph(FILE *out, const char *text)
+{
+    size_t column = 0;
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column && column + 1 + word > HELP_WIDTH) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += (size_t)fprintf(out, "%s%.*s", column ? " " : "", (int)word, text);
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+void cli_print_help(size_t command, FILE *out)
+{
+    const struct command *row = &commands[command];
+    fprintf(out, "usage: einmal %s %s\n\n%s\n\n", row->name, row->arguments, row->text);
+    if (row->more) {
+        print_paragraph(out, row->more);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < option_row_count; i++) {
         char spelled[64];
-        if (!applies(row, command))
+        if (!option_applies(&option_rows[i], command))
             continue;
-        snprintf(spelled, sizeof spelled, "%s--%s%s%s",
-                 row->letter == 'c'   ? "-c, "
-                 : row->letter == 'h' ? "-h, "
-                                      : "",
-                 row->name, row->value ? " " : "", row->value ? row->value : "");
-        printf("  %-22s %s\n", spelled, row->text);
+        cli_spell_option(&option_rows[i], spelled, sizeof spelled);
+        fprintf(out, "  %-24s %s\n", spelled, option_rows[i].text);
     }
 }
 
-static int usage_error(const char *format, const char *what)
+int usage_error(const char *command, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
     fprintf(stderr, "einmal: ");
-    fprintf(stderr, format, what);
-    fprintf(stderr, "; see einmal --help\n");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "; see einmal %s%s--help\n", command ? command : "", command ? " " : "");
+    va_end(arguments);
     return EXIT_USAGE;
 }
 
-/* ---- arguments -------------------------------------------------------------------------------- */
+/* ---- which command ---------------------------------------------------------------------------- */
 
-static void set_option(struct arguments *arguments, char letter, const char *value)
+static bool is_help(const char *word)
 {
-    const char **fields[] = {
-        ['c'] = &arguments->file,
-        ['u'] = &arguments->overrides.upstream,
-        ['l'] = &arguments->overrides.listen,
-        ['d'] = &arguments->overrides.data,
-        ['a'] = &arguments->overrides.admin,
-        ['X'] = &arguments->crash_at,
-    };
-    if (letter == 'h')
-        arguments->help = true;
-    else
-        *fields[(unsigned char)letter] = value;
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-/* False: usage error, already printed. */
-static bool parse_options(const struct command_row *command, int argc, char **argv, struct arguments *arguments)
+/* How many of argv's words from 1 on name the command: 0, 1 or 2. */
+static int names_command(const struct command *command, int argc, char **argv)
 {
-    struct option options[COUNT(option_rows) + 1] = {0};
-    size_t count = 0;
-    for (size_t i = 0; i < COUNT(option_rows); i++)
-        if (applies(&option_rows[i], command))
-            options[count++] =
-                (struct option){option_rows[i].name, option_rows[i].value ? required_argument : no_argument, NULL,
-                                option_rows[i].letter};
-    opterr = 0;
-    optind = 1;
-    int letter;
-    while ((letter = getopt_long(argc, argv, ":c:h", options, NULL)) != -1) {
-        if (letter == '?' || letter == ':') {
-            usage_error(letter == ':' ? "%s needs a value" : "unknown option %s", argv[optind - 1]);
-            return false;
-        }
-        set_option(arguments, (char)letter, optarg);
+    const char *second = strchr(command->name, ' ');
+    size_t first_len = second ? (size_t)(second - command->name) : strlen(command->name);
+    if (strlen(argv[1]) != first_len || strncmp(argv[1], command->name, first_len) != 0)
+        return 0;
+    if (!second)
+        return 1;
+    return argc > 2 && strcmp(argv[2], second + 1) == 0 ? 2 : 0;
+}
+
+static bool is_family(const struct command *command, const char *word)
+{
+    size_t len = strlen(word);
+    return strncmp(command->name, word, len) == 0 && command->name[len] == ' ';
+}
+
+/* "einmal actions" and "einmal actions --help": the usage of each of a family. */
+static void print_family(const char *word, FILE *out)
+{
+    const char *before = "usage:";
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (!is_family(&commands[i], word))
+            continue;
+        fprintf(out, "%s einmal %s %s\n", before, commands[i].name, commands[i].arguments);
+        fprintf(out, "           %s\n", commands[i].text);
+        before = "      ";
     }
-    if (optind < argc) {
-        usage_error("unexpected argument %s", argv[optind]);
-        return false;
+}
+
+static bool names_family(const char *word)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (is_family(&commands[i], word))
+            return true;
+    return false;
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[COMMAND_COUNT];
+    char firsts[COMMAND_COUNT][32];
+    if (word[0] == '-')
+        return usage_error(NULL, "unknown option %s", word);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        snprintf(firsts[i], sizeof firsts[i], "%.*s", (int)strcspn(commands[i].name, " "), commands[i].name);
+        names[i] = firsts[i];
     }
-    return true;
+    const char *nearest = scalar_nearest(word, names, COMMAND_COUNT);
+    if (nearest)
+        return usage_error(NULL, "unknown command %s (did you mean %s?)", word, nearest);
+    return usage_error(NULL, "unknown command %s", word);
 }
 
-static const char *environment(void *arg, const char *name)
+static int run_command(size_t command, int argc, char **argv)
 {
-    (void)arg;
-    return getenv(name);
-}
-
-static void from_environment(const char **field, const char *name)
-{
-    const char *value = getenv(name);
-    if (!*field && value && *value)
-        *field = value;
-}
-
-/* The environment fills what flags left open, and the file is found. False: usage error, already printed. */
-static bool complete(struct arguments *arguments, bool is_run)
-{
-    if (arguments->overrides.upstream && arguments->file) {
-        usage_error("%s and -c exclude each other: a file names its upstreams itself", "--upstream");
-        return false;
+    struct arguments arguments = {0};
+    if (!arguments_parse(command, argc, argv, &arguments))
+        return EXIT_USAGE;
+    if (arguments.help) {
+        cli_print_help(command, stdout);
+        return EXIT_FINE;
     }
-    if (is_run && !arguments->file)
-        from_environment(&arguments->overrides.upstream, "EINMAL_UPSTREAM");
-    from_environment(&arguments->overrides.listen, "EINMAL_LISTEN");
-    from_environment(&arguments->overrides.data, "EINMAL_DATA");
-    from_environment(&arguments->overrides.admin, "EINMAL_ADMIN");
-#ifdef EINMAL_CRASH_POINTS
-    from_environment(&arguments->crash_at, "EINMAL_CRASH_AT");
-#endif
-    if (arguments->overrides.upstream)
-        return true;
-    from_environment(&arguments->file, "EINMAL_CONFIG");
-    if (!arguments->file)
-        arguments->file = DEFAULT_FILE;
-    return true;
+    return commands[command].run(&arguments);
 }
 
-/* ---- commands --------------------------------------------------------------------------------- */
-
-static int command_run(const struct arguments *arguments)
+static int choose(int argc, char **argv)
 {
-    struct arguments completed = *arguments;
-    if (!complete(&completed, true))
-        return EXIT_USAGE;
-    return server_run(&(struct server_options){
-        .file = completed.file,
-        .overrides = completed.overrides,
-        .environment = environment,
-        .crash_at = completed.crash_at,
-    });
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        int words = names_command(&commands[i], argc, argv);
+        if (words)
+            return run_command(i, argc - words, argv + words);
+    }
+    if (!names_family(argv[1]))
+        return unknown_command(argv[1]);
+    if (argc > 2 && is_help(argv[2])) {
+        print_family(argv[1], stdout);
+        return EXIT_FINE;
+    }
+    if (argc > 2)
+        return usage_error(argv[1], "%s: no such command: %s", argv[1], argv[2]);
+    print_family(argv[1], stderr);
+    return EXIT_USAGE;
 }
 
-static int command_check(const struct arguments *arguments)
+/* A reader that has left (`| head`) is no error to talk about; what could not be written otherwise is. */
+static int finish(int code)
 {
-    struct arguments completed = *arguments;
-    if (!complete(&completed, false))
-        return EXIT_USAGE;
-    struct conf *conf = conf_load(completed.file, &completed.overrides, environment, NULL, stderr);
-    if (!conf)
-        return EXIT_USAGE;
-    struct tls *tls = tls_load(conf, NULL, stderr);
-    struct admin_token token;
-    bool token_there = admin_token_load(conf, &token, stderr);
-    bool there = conf_check_named(conf, stderr) && tls && token_there;
-    admin_token_free(&token);
-    tls_unref(tls);
-    if (there)
-        conf_print(conf, stdout);
-    conf_unref(conf);
-    return there ? EXIT_FINE : EXIT_USAGE;
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed || errno == EPIPE)
+        return code;
+    fprintf(stderr, "einmal: cannot write to standard output: %s\n", strerror(errno));
+    return code ? code : EXIT_FAILED;
 }
 
 int cli_main(int argc, char **argv)
@@ -229,25 +214,17 @@ int cli_main(int argc, char **argv)
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* einmal help run: as einmal run --help */
+        char *swapped[4] = {argv[0], argv[2], argc > 3 ? argv[3] : (char *)"--help", (char *)"--help"};
+        return finish(choose(argc > 3 ? 4 : 3, swapped));
+    }
+    if (is_help(argv[1])) {
         print_usage(stdout);
-        return EXIT_FINE;
+        return finish(EXIT_FINE);
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("einmal %s\n", EINMAL_VERSION);
-        return EXIT_FINE;
+        return finish(EXIT_FINE);
     }
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        struct arguments arguments = {0};
-        if (strcmp(argv[1], commands[i].name) != 0)
-            continue;
-        if (!parse_options(&commands[i], argc - 1, argv + 1, &arguments))
-            return EXIT_USAGE;
-        if (arguments.help) {
-            print_command_help(&commands[i]);
-            return EXIT_FINE;
-        }
-        return commands[i].run(&arguments);
-    }
-    return usage_error(argv[1][0] == '-' ? "unknown option %s" : "unknown command %s", argv[1]);
+    return finish(choose(argc, argv));
 }

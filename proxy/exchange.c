@@ -270,12 +270,7 @@ static void set_request_id(struct exchange *exchange)
 
 static void normalise(struct exchange *exchange)
 {
-    struct buffer *normal = &exchange->normal;
-    host_normalise(normal, exchange->request.host);
-    size_t host_len = buffer_len(normal);
-    path_normalise(normal, exchange->request.path);
-    exchange->host = (struct span){buffer_data(normal), host_len};
-    exchange->path = (struct span){buffer_data(normal) + host_len, buffer_len(normal) - host_len};
+    admission_normalise(&exchange->normal, &exchange->request, &exchange->host, &exchange->path);
 }
 
 /* A worker's requests come one after another: what the last one leaves (memory, and a timer that may stay armed) serves

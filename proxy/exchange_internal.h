@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "proxy/admission.h"
 #include "proxy/arena.h"
 #include "proxy/cors.h"
 #include "proxy/exchange.h"
@@ -44,7 +45,8 @@ enum outcome { /* contract §8, requests_total{outcome} */
 struct exchange_probe {
     int64_t asked_ms; /* store time: what it says held then or later */
     int64_t began_us;
-    struct http_message head; /* copy in the arena; status 0: none came yet */
+    struct http_message head; /* copy; status 0: none came yet */
+    void *head_memory;
     struct buffer body;
     bool too_large; /* to be recorded; `body` is empty then */
 };
@@ -54,7 +56,7 @@ struct answer {
     struct buffer body;           /* a live recording; what has been handed to the client lies before `sent` */
     struct store_bytes *stored;   /* a replay, or the outcome once it has been encoded */
     struct span stored_body;      /* within `stored` */
-    struct response_parts replay; /* a replay's head, within `stored` or, of a probe's answer, the arena */
+    struct response_parts replay; /* a replay's head, within `stored` */
     uint64_t sent;                /* bytes of the body that the client has been given */
     bool head_written, flushed;   /* collected; and given to the socket */
     size_t head_at;               /* where the head begins in what was collected */
@@ -154,7 +156,7 @@ enum flow_event reply(struct exchange *exchange);
 enum flow_event reply_504(struct exchange *exchange);
 
 /* Everything of the request that components speak of; its spans live in the exchange. */
-struct key_request read_key_request(const struct exchange *exchange);
+struct key_request key_request_of(const struct exchange *exchange);
 /* on_unknown: report: what is known of an unknown action becomes the answer. */
 void read_report_unknown(struct exchange *exchange, const struct store_result *result);
 /* The probe has taken too long: it is given up. What follows from that. */
@@ -168,6 +170,7 @@ void read_body_end(void *exchange);
 /* Sets the problem that will be the answer. */
 void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome);
 void reply_head(struct exchange *exchange, struct response_head *head); /* appends it; keeps the account */
+void reply_with_stored(struct exchange *exchange, const struct stored_response *view);
 void reply_begin(struct exchange *exchange);
 void reply_pump(struct exchange *exchange);
 void reply_problem_now(struct exchange *exchange);

@@ -26,6 +26,7 @@ void probe_free(struct exchange *exchange)
     struct exchange_probe *probe = exchange->probe;
     if (!probe)
         return;
+    free(probe->head_memory);
     buffer_free(&probe->body);
     free(probe);
     exchange->probe = NULL;
@@ -105,8 +106,9 @@ static void on_informational(void *owner, const struct http_message *message)
 
 static void on_head(void *owner, const struct http_message *message)
 {
-    struct exchange *exchange = owner;
-    http_message_copy(&exchange->probe->head, message, arena_take(&exchange->arena, http_message_size(message)));
+    struct exchange_probe *probe = ((struct exchange *)owner)->probe;
+    probe->head_memory = must_allocate(malloc(http_message_size(message)));
+    http_message_copy(&probe->head, message, probe->head_memory);
 }
 
 /* One that is too large is read to its end all the same: only a complete answer says anything. */
@@ -235,7 +237,7 @@ static void ask(struct exchange *exchange, struct span target)
 enum flow_event probe_start(struct exchange *exchange)
 {
     struct buffer target = {0};
-    struct key_request request = read_key_request(exchange);
+    struct key_request request = key_request_of(exchange);
     struct span key = span_of(exchange->identity.derived ? exchange->action : exchange->identity.text);
     exchange->reason = STORE_REASON_PROBED;
     enum probe_target made = probe_expand(exchange->choice.route->probe, &request, key,

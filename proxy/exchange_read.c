@@ -15,7 +15,7 @@ enum { WARNED_ANONYMOUS = 1, WARNED_BOTH = 2 };
 
 /* ---- route and key ---------------------------------------------------------------------------- */
 
-struct key_request read_key_request(const struct exchange *exchange)
+struct key_request key_request_of(const struct exchange *exchange)
 {
     const struct tls_identity *identity = exchange->client_identity;
     return (struct key_request){
@@ -42,14 +42,6 @@ static enum flow_event refuse(struct exchange *exchange, enum problem_code code,
     return FLOW_REFUSED;
 }
 
-static enum flow_event no_key(struct exchange *exchange)
-{
-    if (exchange->choice.route->required)
-        return refuse(exchange, PROBLEM_KEY_MISSING, OUTCOME_MISSING, NULL);
-    exchange->outcome = OUTCOME_PASSED;
-    return FLOW_UNPROTECTED;
-}
-
 static void warn_scope(struct exchange *exchange)
 {
     struct conf_route *route = (struct conf_route *)exchange->choice.route; /* only its `warned` is ours to change */
@@ -73,13 +65,39 @@ static bool over_limit(const struct exchange *exchange, uint64_t size)
 }
 
 static enum flow_event identify(struct exchange *exchange);
+static enum flow_event look_up(struct exchange *exchange);
+static enum flow_event start_reading(struct exchange *exchange);
+
+static enum flow_event admit(struct exchange *exchange, enum admission admission, const char *why)
+{
+    switch (admission) {
+    case ADMISSION_NO_ROUTE:
+    case ADMISSION_NO_KEY:
+        exchange->outcome = OUTCOME_PASSED;
+        return FLOW_UNPROTECTED;
+    case ADMISSION_READ_BODY:
+        return start_reading(exchange);
+    case ADMISSION_PROTECTED:
+        return look_up(exchange);
+    case ADMISSION_NO_UPSTREAM:
+        return refuse(exchange, PROBLEM_NO_ROUTE, OUTCOME_REJECTED, NULL);
+    case ADMISSION_KEY_MISSING:
+        return refuse(exchange, PROBLEM_KEY_MISSING, OUTCOME_MISSING, NULL);
+    case ADMISSION_KEY_INVALID:
+        return refuse(exchange, PROBLEM_KEY_INVALID, OUTCOME_INVALID, why);
+    case ADMISSION_SCOPE_LINES:
+        return refuse(exchange, PROBLEM_BAD_REQUEST, OUTCOME_INVALID, why);
+    case ADMISSION_BODY_TOO_LARGE:
+        return refuse(exchange, PROBLEM_BODY_TOO_LARGE, OUTCOME_REJECTED, NULL);
+    }
+    assert(!"an answer that admission.h does not know");
+    return FLOW_NONE;
+}
 
 /* The head promises a key: the whole body is read before anything counts. */
 static enum flow_event start_reading(struct exchange *exchange)
 {
     exchange->keyed = true;
-    if (exchange->request.framing == HTTP_LENGTH && over_limit(exchange, exchange->request.content_length))
-        return refuse(exchange, PROBLEM_BODY_TOO_LARGE, OUTCOME_REJECTED, NULL);
     if (exchange->request.framing == HTTP_NO_BODY ||
         (exchange->request.framing == HTTP_LENGTH && exchange->request.content_length == 0)) {
         exchange->body_complete = true;
@@ -100,27 +118,10 @@ enum flow_event read_begin(struct exchange *exchange)
                exchange->path);
     if (exchange->worker->draining)
         return refuse(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED, NULL);
-    if (!exchange->choice.upstream)
-        return refuse(exchange, PROBLEM_NO_ROUTE, OUTCOME_REJECTED, NULL);
-    if (!exchange->choice.route) {
-        exchange->outcome = OUTCOME_PASSED;
-        return FLOW_UNPROTECTED;
-    }
     const char *why = NULL;
-    struct key_request request = read_key_request(exchange);
-    switch (key_expected(exchange->choice.route, &request, &why)) {
-    case KEY_HAVE:
-    case KEY_NEEDS_BODY:
-        return start_reading(exchange);
-    case KEY_NONE:
-        return no_key(exchange);
-    case KEY_INVALID:
-        return refuse(exchange, PROBLEM_KEY_INVALID, OUTCOME_INVALID, why);
-    case KEY_SCOPE_LINES:
-        return refuse(exchange, PROBLEM_BAD_REQUEST, OUTCOME_INVALID, why);
-    }
-    assert(!"an answer that key.h does not know");
-    return FLOW_NONE;
+    struct key_request request = key_request_of(exchange);
+    enum admission admission = admission_of_head(&exchange->choice, &request, &why);
+    return admit(exchange, admission, why);
 }
 
 /* ---- the body --------------------------------------------------------------------------------- */
@@ -204,20 +205,9 @@ static enum flow_event look_up(struct exchange *exchange)
 static enum flow_event identify(struct exchange *exchange)
 {
     const char *why = NULL;
-    struct key_request request = read_key_request(exchange);
-    switch (key_identify(exchange->choice.route, &request, &exchange->identity, &why)) {
-    case KEY_HAVE:
-        return look_up(exchange);
-    case KEY_NONE:
-    case KEY_NEEDS_BODY: /* nothing more will come */
-        return no_key(exchange);
-    case KEY_INVALID:
-        return refuse(exchange, PROBLEM_KEY_INVALID, OUTCOME_INVALID, why);
-    case KEY_SCOPE_LINES:
-        return refuse(exchange, PROBLEM_BAD_REQUEST, OUTCOME_INVALID, why);
-    }
-    assert(!"an answer that key.h does not know");
-    return FLOW_NONE;
+    struct key_request request = key_request_of(exchange);
+    enum admission admission = admission_of_request(exchange->choice.route, &request, &exchange->identity, &why);
+    return admit(exchange, admission, why);
 }
 
 void read_body_end(void *arg)
@@ -295,12 +285,7 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
     }
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
-        exchange->answer.stored_body = view.body;
-        exchange->answer.replay = view.parts;
-        exchange->answer.replay.fields =
-            memcpy(arena_take(&exchange->arena, sizeof view.fields[0] * view.parts.field_count), view.fields,
-                   sizeof view.fields[0] * view.parts.field_count);
-        exchange->answer.complete = true;
+        reply_with_stored(exchange, &view);
         return;
     }
     if (result->response)

@@ -16,8 +16,8 @@
 #include <assert.h>
 
 /* The response as it is recorded: policy applied to a copy of the fields, then head and body in one block. */
-static struct response_parts record(struct exchange *exchange, const struct http_message *message,
-                                    struct http_field *fields, size_t count, struct buffer *content)
+static void record(struct exchange *exchange, const struct http_message *message, struct http_field *fields,
+                   size_t count, struct buffer *content)
 {
     struct answer *answer = &exchange->answer;
     struct response_parts parts = {.status = message->status, .reason = message->reason, .fields = fields};
@@ -29,7 +29,6 @@ static struct response_parts record(struct exchange *exchange, const struct http
         memcpy(answer->stored->data + head, buffer_data(content), body);
     answer->stored_body = (struct span){(const char *)answer->stored->data + head, body};
     buffer_free(content); /* the client gets the rest of its body from the block */
-    return parts;
 }
 
 static void record_response(struct exchange *exchange)
@@ -37,7 +36,7 @@ static void record_response(struct exchange *exchange)
     size_t count = exchange->response_field_count;
     struct http_field *fields = NEW_ARRAY(struct http_field, count);
     memcpy(fields, exchange->response_fields, count * sizeof *fields);
-    (void)record(exchange, &exchange->response, fields, count, &exchange->answer.body);
+    record(exchange, &exchange->response, fields, count, &exchange->answer.body);
     free(fields);
 }
 
@@ -116,19 +115,30 @@ enum flow_event settle_put_back(struct exchange *exchange)
     return submit(exchange, STORE_RESTORE, exchange->reason);
 }
 
+/* A probe's response as it is recorded, and as everybody gets it: this attempt too. */
+static void record_probed(struct exchange *exchange, struct http_field *fields, size_t count)
+{
+    struct stored_response view;
+    record(exchange, &exchange->probe->head, fields, count, &exchange->probe->body);
+    bool own = stored_response_read(&view, exchange->answer.stored->data, exchange->answer.stored->len);
+    assert(own && "what has just been written can be read");
+    reply_with_stored(exchange, &view);
+}
+
 /* The answer of a probe is the outcome, for this attempt as for all others: a replay. It counts no execution. */
 enum flow_event settle_probed(struct exchange *exchange)
 {
     struct store_op *op = &exchange->settle;
     struct exchange_probe *probe = exchange->probe;
     const struct conf_route *route = exchange->choice.route;
-    struct http_field *fields = arena_take(&exchange->arena, probe->head.field_count * sizeof *fields);
+    struct http_field *fields = NEW_ARRAY(struct http_field, probe->head.field_count);
     size_t count = headers_select_response(&probe->head, route->replayed_header, fields);
     exchange->outcome = OUTCOME_REPLAYED;
     if (probe->too_large)
         exchange_problem(exchange, PROBLEM_RESPONSE_NOT_KEPT, OUTCOME_REFUSED_UNKNOWN);
     else
-        exchange->answer.replay = record(exchange, &probe->head, fields, count, &probe->body);
+        record_probed(exchange, fields, count);
+    free(fields);
     exchange->answer.complete = true;
     exchange->known.state = STORE_COMPLETED;
     exchange->known.status = op->status = probe->head.status;

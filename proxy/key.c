@@ -140,13 +140,17 @@ static void hash_automatic_scope(struct naming *naming, struct key_identity *out
     bool has_authorization = value.kind != VALUE_ABSENT;
     out->both_credentials = has_authorization && has_cookie;
     if (has_authorization) {
+        out->scope = KEY_SCOPE_AUTHORIZATION;
         key_hash_part(&naming->hash, 'A', value.bytes);
     } else if (has_cookie) {
+        out->scope = KEY_SCOPE_COOKIE;
         value = credential(naming, cookie);
         key_hash_part(&naming->hash, 'C', value.bytes);
     } else if (naming->request->tls_fingerprint.len) {
+        out->scope = KEY_SCOPE_CERTIFICATE;
         key_hash_part(&naming->hash, 'T', naming->request->tls_fingerprint);
     } else {
+        out->scope = KEY_SCOPE_ANONYMOUS;
         out->anonymous = true;
         key_hash_part(&naming->hash, 'N', (struct span){0});
     }
@@ -168,6 +172,7 @@ static void hash_scope(struct naming *naming, struct key_identity *out, uint8_t 
         hash_automatic_scope(naming, out);
         break;
     case SCOPE_COMPONENTS:
+        out->scope = KEY_SCOPE_LIST;
         key_hash_part(&naming->hash, 'L', (struct span){0});
         hash_list(naming, &naming->route->scope);
         break;
@@ -213,7 +218,7 @@ static void hash_canonical_body(struct naming *naming)
         key_hash_part(&naming->hash, 'b', naming->request->body);
 }
 
-static enum conf_fingerprint_kind effective_fingerprint(const struct conf_route *route, bool derived)
+enum conf_fingerprint_kind key_fingerprint_kind(const struct conf_route *route, bool derived)
 {
     if (route->fingerprint_kind != FINGERPRINT_DEFAULT)
         return route->fingerprint_kind;
@@ -233,7 +238,7 @@ static void hash_unbound_content(struct naming *naming, uint8_t content[KEY_HASH
 
 static void hash_content(struct naming *naming, struct key_identity *out)
 {
-    enum conf_fingerprint_kind kind = effective_fingerprint(naming->route, out->derived);
+    enum conf_fingerprint_kind kind = key_fingerprint_kind(naming->route, out->derived);
     begin_content(naming);
     switch (kind) {
     case FINGERPRINT_BODY:

@@ -37,6 +37,14 @@ enum key_answer {
     KEY_NEEDS_BODY,  /* undecided until the body is here (only when !body_complete) */
 };
 
+enum key_scope { /* what told who asks */
+                 KEY_SCOPE_LIST,
+                 KEY_SCOPE_AUTHORIZATION,
+                 KEY_SCOPE_COOKIE,
+                 KEY_SCOPE_CERTIFICATE,
+                 KEY_SCOPE_ANONYMOUS,
+};
+
 struct key_identity {
     bool derived;
     size_t alternative;         /* index in route->keys */
@@ -44,9 +52,10 @@ struct key_identity {
     uint8_t id[32];             /* H128(scope name, key[, fingerprint]) ‖ H128(…, identity) */
     uint8_t fingerprint[32];    /* what the key is bound to; method, host and path always are */
     uint8_t content[32];        /* what OTHER_IDENTITY compares: the fingerprint; with none the query and exact body */
-    bool anonymous;             /* scope auto fell through to nobody */
-    bool both_credentials;      /* scope auto: Authorization and Cookie were there */
-    char task[512];             /* "" if none; as much as the store keeps */
+    enum key_scope scope;
+    bool anonymous;        /* scope auto fell through to nobody */
+    bool both_credentials; /* scope auto: Authorization and Cookie were there */
+    char task[512];        /* "" if none; as much as the store keeps */
 };
 
 /* Is a key to be had at all, from the head alone? KEY_HAVE here only means: read the whole body, then call
@@ -61,5 +70,8 @@ enum key_answer key_identify(const struct conf_route *route, const struct key_re
  * lives in the request, the component or `scratch`, until that is used again. */
 bool key_component_text(const struct component *component, const struct key_request *request, struct buffer *scratch,
                         struct span *text);
+
+/* What a key of this kind is bound to on this route: never FINGERPRINT_DEFAULT. */
+enum conf_fingerprint_kind key_fingerprint_kind(const struct conf_route *route, bool derived);
 
 void key_id_hex(const uint8_t id[32], char out[65]);

@@ -1,5 +1,6 @@
 /*
- * key_internal.h - PURE, private to the key files: what a component says in a request, and the hash over typed parts.
+ * key_internal.h - PURE, private to the key files and explain.c: what a component says in a request, and the hash over
+ * typed parts.
  */
 #pragma once
 

@@ -423,15 +423,12 @@ void tls_explain(const struct stream *stream, char *text, size_t size)
         snprintf(text, size, "TLS handshake failed: %s", why ? why : "the connection was closed");
 }
 
-struct tls_identity *tls_identity_new(const struct stream *stream)
+static struct tls_identity *identity_of(X509 *certificate)
 {
     static const char digits[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_len;
     char *subject;
-    X509 *certificate = SSL_get0_peer_certificate(stream->ssl);
-    if (!certificate || SSL_get_verify_result(stream->ssl) != X509_V_OK)
-        return NULL;
     BIO *out = must_allocate(BIO_new(BIO_s_mem()));
     X509_NAME_print_ex(out, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
     size_t len = (size_t)BIO_get_mem_data(out, &subject);
@@ -444,6 +441,26 @@ struct tls_identity *tls_identity_new(const struct stream *stream)
         identity->fingerprint[2 * i] = digits[digest[i] >> 4];
         identity->fingerprint[2 * i + 1] = digits[digest[i] & 15];
     }
+    return identity;
+}
+
+struct tls_identity *tls_identity_new(const struct stream *stream)
+{
+    X509 *certificate = SSL_get0_peer_certificate(stream->ssl);
+    if (!certificate || SSL_get_verify_result(stream->ssl) != X509_V_OK)
+        return NULL;
+    return identity_of(certificate);
+}
+
+struct tls_identity *tls_identity_read(const char *file)
+{
+    FILE *in = fopen(file, "re");
+    X509 *certificate = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
+    struct tls_identity *identity = certificate ? identity_of(certificate) : NULL;
+    X509_free(certificate);
+    if (in)
+        fclose(in);
+    ERR_clear_error();
     return identity;
 }
 

@@ -61,4 +61,6 @@ struct tls_identity {
 };
 /* NULL: it showed none. Free it with free(). */
 struct tls_identity *tls_identity_new(const struct stream *stream);
+/* By the first certificate of a PEM file, unverified: who its owner would be. NULL: there is none. */
+struct tls_identity *tls_identity_read(const char *file);
 struct tls_identity *tls_identity_copy(const struct tls_identity *identity); /* NULL of NULL */
