@@ -289,7 +289,7 @@ def waiters_not_happened(t):
 
 @test("attempts at once: those who wait get what the one who asked gets, and none asks again", "race asan")
 def waiters_undecided(t):
-    probing(t, settle="60s")
+    probing(t, settle="60s", upstream={"keepalive": 0})
     rows = [("early", BROKEN, Reply(404), "in-progress"), ("fails", BROKEN, Raw(end="close"), "outcome-unknown"),
             ("recorded", Reply(500, body=b"half done"), Reply(503), None)]
     for key, first, reply, code in rows:
