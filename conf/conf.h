@@ -173,6 +173,7 @@ struct conf {
     struct conf_listen *listen;
     size_t listen_count;
     uint32_t workers; /* 0: auto */
+    bool watch_config;
     enum conf_forwarded forwarded;
     bool via;
     struct {
@@ -221,9 +222,19 @@ void conf_unref(struct conf *conf); /* NULL is fine */
 /* `einmal check`: each route's effective rule with its full status table; limits and timeouts. */
 void conf_print(const struct conf *conf, FILE *out);
 
-/* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
+/* A setting that cannot change while running, and that differs; values as `check` prints them, cut where they are long.
  */
-size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);
+struct conf_difference {
+    const char *name;
+    char running[100], wanted[100];
+};
+/* Those settings (listen, workers, store.path …), at most `size`. For reload. */
+size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted,
+                              struct conf_difference *differences, size_t size);
+
+/* The files that a reload reads: the configuration's own, and all that it names by a path (certificates, keys,
+ * authorities). *count of them; the array is the caller's to free, the texts are conf's. */
+const char **conf_files(const struct conf *conf, size_t *count);
 
 /* `einmal check` only (contract §2): what the configuration names exists on this machine, as far as it must before a
  * start. Writes a line "einmal: …" for each that does not; false then. Opens no store, changes nothing. */

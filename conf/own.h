@@ -7,7 +7,7 @@
 #include "conf/reader.h"
 
 /* read_global.c */
-setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_watch_config;
+setting_read read_listen, read_listen_address, read_listen_mode, read_workers;
 setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_host, read_default_upstream;
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_same same_listen, same_workers, same_store_path;

@@ -81,7 +81,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
-    server_reload(arg);
+    server_reload_signal(arg);
 }
 
 static struct event *watch_signal(struct server *server, int number, event_callback_fn callback)
@@ -211,9 +211,11 @@ int server_run(const struct server_options *options)
     struct server server = {.options = options};
     prepare_signals();
     tls_make_ticket_keys(&server.ticket_keys);
-    if (!server_load(&server))
-        return 2;
     server.base = must_allocate(event_base_new());
+    if (!server_load(&server)) {
+        event_base_free(server.base);
+        return 2;
+    }
     if (!start(&server)) {
         server.code = 1;
     } else if (!open_listeners(&server)) {
@@ -222,11 +224,8 @@ int server_run(const struct server_options *options)
     } else {
         run(&server);
     }
+    server_reload_free(&server);
     event_base_free(server.base);
-    server_forget_secured(&server);
-    tls_unref(server.tls);
-    conf_unref(server.conf);
-    conf_unref(server.started_with);
     log_free(server.shared.log);
     return server.code;
 }

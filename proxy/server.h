@@ -32,3 +32,6 @@ void server_begin_drain(struct server *server);
 bool server_is_draining(const struct server *server);
 /* A drain is over: listeners are closed, no request and no action runs any more. */
 bool server_is_idle(const struct server *server);
+
+/* True unless the last reload was refused. *loaded_ms gets when the present configuration was loaded, wall clock. */
+bool server_last_reload(const struct server *server, int64_t *loaded_ms);

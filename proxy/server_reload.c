@@ -1,6 +1,6 @@
 /*
- * server_reload.c - the configuration while the process runs: read again at SIGHUP, swapped in only if wholly valid
- * (contract §9).
+ * server_reload.c - the configuration while the process runs: read again at SIGHUP, or when watch_config sees that it
+ * or a file that it names has changed, and swapped in only if wholly valid (contract §9).
  *
  * Reading makes new objects and touches nothing; swapping gives each worker a reference and drops ours. Requests that
  * run keep the one they began with. What cannot change while running stays as the process was started with and is
@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define DECLARE_MS 250 /* how long a start or reload waits for the store's word on its rules */
 
@@ -86,7 +87,7 @@ static void set_secured(struct server *server)
         }
 }
 
-void server_forget_secured(struct server *server)
+static void forget_secured(struct server *server)
 {
     for (size_t i = 0; i < server->started_with->listen_count; i++)
         tls_server_unref(server->secured[i]);
@@ -105,38 +106,62 @@ void server_set_connection_limit(struct server *server, const struct conf *conf)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* False: something is wrong, and told. */
-static bool load(struct server *server, FILE *messages, struct conf **conf, struct tls **tls)
+static void on_changed(void *arg, const char *path);
+
+/* True: files are watched that were not before. */
+static bool watch_named(struct server *server, const struct conf *conf)
+{
+    size_t count;
+    const char **paths = conf_files(conf, &count);
+    if (!server->reload.watch)
+        server->reload.watch = watch_new(server->base, &watch_usual_times, on_changed, server);
+    bool news = watch_set(server->reload.watch, paths, count);
+    free(paths);
+    return news;
+}
+
+/* One attempt. What a configuration names is watched if it says so and is valid, or if the running one says so, too: a
+ * certificate that is missing yet may come. */
+static bool read_once(struct server *server, FILE *messages, struct conf **conf, struct tls **tls)
 {
     const struct server_options *options = server->options;
     *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, messages);
     *tls = *conf ? tls_load(*conf, &server->ticket_keys, messages) : NULL;
-    if (!*tls)
+    bool watched = *conf && (*conf)->watch_config && (*tls || (server->conf && server->conf->watch_config));
+    bool again = watched && watch_named(server, *conf);
+    if (!*tls) {
         conf_unref(*conf);
-    return *tls != NULL;
+        *conf = NULL;
+    }
+    return again;
 }
 
-bool server_load(struct server *server)
-{
-    if (!load(server, stderr, &server->conf, &server->tls))
-        return false;
-    server->started_with = conf_ref(server->conf);
-    server->secured = NEW_ARRAY(struct tls_server *, server->conf->listen_count);
-    set_secured(server);
-    return true;
-}
-
-/* The same while running: what it has to say goes through the log, which never waits for a reader. */
-static bool load_again(struct server *server, struct conf **conf, struct tls **tls)
+/* The messages, to be freed; *conf is NULL where some are errors. What was read before it was watched may be older than
+ * what counts as known: it is read once more. */
+static char *read_all(struct server *server, struct conf **conf, struct tls **tls)
 {
     char *text = NULL;
-    size_t len = 0;
-    FILE *messages = must_allocate(open_memstream(&text, &len));
-    bool loaded = load(server, messages, conf, tls);
-    fclose(messages);
-    log_text(server->shared.log, text);
-    free(text);
-    return loaded;
+    bool again = true;
+    for (int attempt = 0; again && attempt < 2; attempt++) {
+        size_t len = 0;
+        if (attempt > 0) {
+            conf_unref(*conf);
+            tls_unref(*tls);
+            free(text);
+        }
+        FILE *messages = must_allocate(open_memstream(&text, &len));
+        again = read_once(server, messages, conf, tls);
+        fclose(messages);
+    }
+    return text;
+}
+
+static void note_loaded(struct server *server)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    atomic_store(&server->reload.loaded_ms, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    atomic_store(&server->reload.failed, false);
 }
 
 /* ---- swapping --------------------------------------------------------------------------------- */
@@ -144,11 +169,13 @@ static bool load_again(struct server *server, struct conf **conf, struct tls **t
 /* Compared with what the process was started with: that is what is in force. */
 static void name_fixed(const struct server *server, const struct conf *conf)
 {
-    const char *names[16];
-    size_t count = conf_fixed_differences(server->started_with, conf, names, sizeof(names) / sizeof(names[0]));
+    struct conf_difference differences[16];
+    size_t count =
+        conf_fixed_differences(server->started_with, conf, differences, sizeof differences / sizeof *differences);
     for (size_t i = 0; i < count; i++)
         log_line(server->shared.log, LOG_LEVEL_WARNING,
-                 "%s cannot change while running: it takes effect at the next start", names[i]);
+                 "%s cannot change while running: %s stays in force, %s takes effect at the next start",
+                 differences[i].name, differences[i].running, differences[i].wanted);
 }
 
 static void swap(struct server *server, struct conf *conf, struct tls *tls)
@@ -164,18 +191,92 @@ static void swap(struct server *server, struct conf *conf, struct tls *tls)
     server->conf = conf;
     server->tls = tls;
     set_secured(server);
+    if (!conf->watch_config) {
+        watch_free(server->reload.watch);
+        server->reload.watch = NULL;
+    }
 }
 
-void server_reload(struct server *server)
+/* `reason` completes "reading the configuration again: …". */
+static void reload(struct server *server, const char *reason)
 {
     struct conf *conf;
     struct tls *tls;
+    struct log *log = server->shared.log;
     if (server_is_draining(server)) {
-        log_line(server->shared.log, LOG_LEVEL_INFO, "draining: the configuration is not read again");
-    } else if (!load_again(server, &conf, &tls)) {
-        log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
-    } else {
-        swap(server, conf, tls);
-        log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
+        log_line(log, LOG_LEVEL_INFO, "draining: the configuration is not read again (%s)", reason);
+        return;
     }
+    log_line(log, LOG_LEVEL_INFO, "reading the configuration again: %s", reason);
+    char *messages = read_all(server, &conf, &tls);
+    log_text(log, messages);
+    free(messages);
+    if (conf) {
+        swap(server, conf, tls);
+        note_loaded(server);
+        log_line(log, LOG_LEVEL_INFO, "configuration reloaded");
+    } else {
+        atomic_store(&server->reload.failed, true);
+        log_line(log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
+    }
+}
+
+/* ---- who asks for it -------------------------------------------------------------------------- */
+
+static void on_changed(void *arg, const char *path)
+{
+    char reason[600];
+    snprintf(reason, sizeof reason, "%s has changed", path);
+    reload(arg, reason);
+}
+
+static void on_wanted(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct server *server = arg;
+    if (server->reload.watch)
+        watch_look(server->reload.watch); /* what is read now is no news later */
+    reload(server, "SIGHUP");
+}
+
+void server_reload_signal(struct server *server)
+{
+    event_active(server->reload.wanted, EV_TIMEOUT, 0);
+}
+
+bool server_last_reload(const struct server *server, int64_t *loaded_ms)
+{
+    *loaded_ms = atomic_load(&server->reload.loaded_ms);
+    return !atomic_load(&server->reload.failed);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+bool server_load(struct server *server)
+{
+    struct conf *conf;
+    struct tls *tls;
+    char *messages = read_all(server, &conf, &tls);
+    fputs(messages, stderr);
+    free(messages);
+    if (!conf)
+        return false;
+    server->conf = conf;
+    server->tls = tls;
+    server->started_with = conf_ref(conf);
+    server->secured = NEW_ARRAY(struct tls_server *, conf->listen_count);
+    set_secured(server);
+    server->reload.wanted = must_allocate(event_new(server->base, -1, 0, on_wanted, server));
+    note_loaded(server);
+    return true;
+}
+
+void server_reload_free(struct server *server)
+{
+    watch_free(server->reload.watch);
+    event_free(server->reload.wanted);
+    forget_secured(server);
+    tls_unref(server->tls);
+    conf_unref(server->conf);
+    conf_unref(server->started_with);
 }

@@ -177,7 +177,7 @@ def environment_in_the_file(t):
 @test("what belongs to later versions is refused by name, not ignored", "asan")
 def not_supported_yet(t):
     t.ordinary = False
-    later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}}, {"watch_config": True},
+    later = [{"route": {"on_unknown": "probe", "probe": {"path": "/x"}}},
              {"admin": {"address": "127.0.0.1:9"}}, {"health": {"address": "127.0.0.1:9"}}]
     for number, settings in enumerate(later):
         proxy = t.prepare("-%d" % number, **settings)

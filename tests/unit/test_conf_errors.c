@@ -405,8 +405,6 @@ Test(conf_errors, later_versions)
          AT("3:1") "admin: not supported yet\n" AT("3:9") "unknown key 'adress' in admin (did you mean 'address'?)\n"},
         {"health", CONF_UPSTREAMS "health: {address: a:1}\n", AT("3:1") "health: not supported yet\n"},
         {"admin", CONF_UPSTREAMS "admin: {address: a:1}\n", AT("3:1") "admin: not supported yet\n"},
-        {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
-         AT("3:15") "watch_config: 'true' is not supported yet\n"},
         {"probe", CONF_ROUTE "    probe: {path: /x}\n", AT("5:5") "routes[0].probe: not supported yet\n"},
         {"on_unknown: probe", CONF_ROUTE "    on_unknown: probe\n",
          AT("5:17") "routes[0].on_unknown: 'probe' is not supported yet\n"},
