@@ -460,44 +460,6 @@ Test(conf_load, what_is_named_must_be_there)
 
 /* ---- reload ----------------------------------------------------------------------------------- */
 
-Test(conf_load, what_cannot_change_while_running_is_named)
-{
-    static const struct {
-        const char *text, *setting;
-    } rows[] = {
-        {"", NULL},
-        {"via: true\nlog: {level: debug}\ntimeouts: {drain: 1s}\nlimits: {connections: 5, headers: 9}\n", NULL},
-        {"store: {timeout: 1s}\n", NULL},
-        {"listen: [{address: \"0.0.0.0:81\"}]\n", "listen"},
-        {"listen: [{address: \"0.0.0.0:8080\"}, {address: \"0.0.0.0:81\"}]\n", "listen"},
-        {"listen: [{address: \"0.0.0.0:8080\"}]\n", NULL},
-        {"listen: [{address: \"0.0.0.0:8080\", tls: {certificate: c, key: k}}]\n", "listen"},
-        {"workers: 2\n", "workers"},
-        {"store: {path: /x}\n", "store.path"},
-        {"store: {max_size: 1GiB}\n", "store.max_size"},
-        {"store: {create: false}\n", "store.create"},
-        {"store: {lock_wait: 1s}\n", "store.lock_wait"},
-        {"store: {durability: process}\n", "store.durability"},
-        {"limits: {waiters_per_action: 1}\n", "limits.waiters_per_action"},
-        {"limits: {waiters: 1}\n", "limits.waiters"},
-        {"limits: {buffer_memory: 128MiB}\n", "limits.buffer_memory"},
-    };
-    struct conf *running = load(CONF_ROUTE, "");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char text[400];
-        snprintf(text, sizeof text, "%s" CONF_ROUTE, rows[i].text);
-        struct conf *wanted = load(text, "");
-        struct conf_difference differences[2];
-        size_t count = conf_fixed_differences(running, wanted, differences, 2);
-        cr_expect_leq(count, 1, "%s", rows[i].text);
-        const char *found = count ? differences[0].name : NULL;
-        cr_expect(found == rows[i].setting || (found && rows[i].setting && strcmp(found, rows[i].setting) == 0),
-                  "%s: %s", rows[i].text, found ? found : "nothing");
-        conf_unref(wanted);
-    }
-    conf_unref(running);
-}
-
 Test(conf_load, all_that_cannot_change_are_named_as_far_as_there_is_room)
 {
     struct conf *running = load(CONF_ROUTE, "");
