@@ -33,7 +33,7 @@ check "lmdb.h only in the LMDB engine" "$(includes 'lmdb\.h' store/*.[ch] proxy/
 check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] proxy/*.[ch] conf/*.[ch] | grep -v '^proxy/http')"
 
 pure="store/ledger.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
-      proxy/cors.c proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c"
+      proxy/cors.c proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c proxy/cgroup.c"
 # shellcheck disable=SC2086 # a list of words
 check "PURE files include no socket, clock or loop" "$(includes 'sys/socket|netinet|event2?/|time\.h|sys/time|pthread' $pure)"
 # shellcheck disable=SC2086
