@@ -103,7 +103,7 @@ void worker_give_memory(struct worker *worker, uint64_t size)
 
 /* ---- configuration ---------------------------------------------------------------------------- */
 
-static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls)
+static struct worker_conf *worker_conf_new(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *held = NEW(struct worker_conf);
     held->conf = conf_ref(conf);
@@ -111,6 +111,7 @@ static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls)
     held->refs = 1;
     held->client_settings = (struct client_settings){
         .limits = {conf->limits.header_bytes, conf->limits.headers, conf->limits.request_target},
+        .fresh = worker->fresh,
         .header_timeout = conf->timeouts.header,
         .body_timeout = conf->timeouts.body,
         .idle_timeout = conf->timeouts.idle,
@@ -140,7 +141,7 @@ void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
 static void reload(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *old = worker->conf;
-    worker->conf = worker_conf_new(conf, tls);
+    worker->conf = worker_conf_new(worker, conf, tls);
     conf_unref(conf);
     tls_unref(tls);
     for (struct connection *connection = worker->connections; connection; connection = connection->next)
@@ -328,7 +329,8 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->base = must_allocate(event_base_new_with_config(config));
     event_config_free(config);
     worker->shared = shared;
-    worker->conf = worker_conf_new(conf, tls);
+    worker->fresh = must_allocate(malloc(CLIENT_INPUT_MAX));
+    worker->conf = worker_conf_new(worker, conf, tls);
     worker->store = store_handle_open(shared->store);
     worker->resolver = resolver_client_new(shared->resolver, worker->base);
     worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);
@@ -365,6 +367,7 @@ void worker_free(struct worker *worker)
     assert(!worker->exchanges && "a drain ends every exchange");
     exchange_free_spares(worker);
     buffer_free(&worker->scratch);
+    free(worker->fresh);
     key_digest_free(worker->digest);
     assert(!worker->inbox);
     event_free(worker->store_event);
