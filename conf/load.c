@@ -202,3 +202,15 @@ struct conf *conf_load(const char *file, const struct conf_overrides *overrides,
     free(text);
     return conf;
 }
+
+struct conf *conf_of_address(const char *address, const char **wrong)
+{
+    struct conf *conf = conf_new();
+    conf->listen = CONF_NEW_ARRAY(conf, struct conf_listen, 1);
+    conf->listen_count = 1;
+    *wrong = address_parse_listen(conf, address, &conf->listen[0]);
+    if (!*wrong)
+        return conf;
+    conf_unref(conf);
+    return NULL;
+}

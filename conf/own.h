@@ -8,7 +8,7 @@
 #include "conf/writer.h"
 
 /* read_global.c */
-setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_watch_config;
+setting_read read_listen, read_listen_address, read_listen_mode, read_workers;
 setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_host, read_default_upstream;
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_write write_listen, write_listen_address, write_listen_mode, write_workers, write_string, write_upstreams;
@@ -17,8 +17,8 @@ setting_same same_listen, same_workers, same_store_path;
 
 /* read_admin.c */
 setting_read read_health_address, read_admin_address, read_admin_mode;
-setting_print print_side_address;
-setting_write write_health, write_admin, write_admin_mode;
+setting_print print_side_address, print_side_mode;
+setting_write write_side_address, write_side_mode;
 setting_same same_health_address, same_admin_address, same_admin_mode;
 /* What the listeners mean for one another, flags included; once all of them are known. */
 void check_side_listeners(const struct conf *conf, struct report *report);
@@ -46,6 +46,7 @@ setting_write write_scope, write_fingerprint, write_task;
 /* presets.c */
 setting_read read_preset;
 setting_print print_preset;
+setting_write write_preset;
 
 /* statuses.c */
 setting_read read_statuses, read_status_list;
@@ -55,6 +56,7 @@ setting_write write_statuses;
 /* read_probe.c */
 setting_read read_probe;
 setting_print print_probe;
+setting_write write_probe;
 /* What probe, on_unknown and the upstream mean together; fills in the default of settle. Once all are read. */
 void check_probe(struct reader *reader, const yaml_node_t *node, struct conf_route *route);
 

@@ -92,3 +92,11 @@ void print_preset(const void *target, FILE *out)
     const struct conf_route *route = target;
     fputs(route->preset ? route->preset : "none", out);
 }
+
+/* The first row of an item of a list: what is absent there is no comment. */
+void write_preset(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_route *route = target;
+    if (route->preset)
+        write_text(writer, setting, route->preset);
+}

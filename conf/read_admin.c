@@ -54,32 +54,9 @@ void print_side_address(const void *target, FILE *out)
         fputs(listen->address, out);
 }
 
-static void write_side(struct writer *writer, const struct setting *setting, const struct conf_listen *listen)
+void print_side_mode(const void *target, FILE *out)
 {
-    if (!listen->address) {
-        write_absent(writer, setting);
-        return;
-    }
-    writer_open(writer, setting_key(setting));
-    writer_section(writer, setting->section, writer->conf);
-    writer_close(writer);
-}
-
-void write_health(struct writer *writer, const struct setting *setting, const void *target)
-{
-    write_side(writer, setting, &((const struct conf *)target)->health);
-}
-
-void write_admin(struct writer *writer, const struct setting *setting, const void *target)
-{
-    write_side(writer, setting, &((const struct conf *)target)->admin.listen);
-}
-
-/* Refused where there is no socket, so not written there. */
-void write_admin_mode(struct writer *writer, const struct setting *setting, const void *target)
-{
-    if (writer->conf->admin.listen.unix_path)
-        write_plain(writer, setting, "%04o", *(const unsigned *)target);
+    fprintf(out, "%04o", *(const unsigned *)target);
 }
 
 /* ---- reload ----------------------------------------------------------------------------------- */
@@ -173,4 +150,17 @@ void check_side_listeners(const struct conf *conf, struct report *report)
     if (!admin.listen->address && token->path)
         report_add(report, (struct place){(size_t)token->line, (size_t)token->column}, MESSAGE_ERROR,
                    "admin.token_file: there is no admin.address to ask it at");
+}
+
+/* ---- written back ----------------------------------------------------------------------------- */
+
+void write_side_address(struct writer *writer, const struct setting *setting, const void *target)
+{
+    write_text(writer, setting, ((const struct conf_listen *)target)->address);
+}
+
+void write_side_mode(struct writer *writer, const struct setting *setting, const void *target)
+{
+    if (writer->conf->admin.listen.unix_path)
+        write_plain(writer, setting, "%04o", *(const unsigned *)target);
 }

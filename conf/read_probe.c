@@ -326,3 +326,53 @@ void check_probe(struct reader *reader, const yaml_node_t *node, struct conf_rou
                        "the action would be believed that it has not happened, and it would execute again",
                        reader->path);
 }
+
+/* ---- written back ----------------------------------------------------------------------------- */
+
+/* A class where most of a hundred mean the same, and the statuses that differ from it. */
+static void write_meanings(struct writer *writer, const struct setting *setting, const struct conf_probe *probe,
+                           enum conf_probe_meaning wanted)
+{
+    char *list = NULL;
+    size_t size;
+    const char *before = "";
+    FILE *out = open_memstream(&list, &size);
+    if (!out)
+        abort();
+    for (unsigned hundred = 200; hundred < 1000; hundred += 100) {
+        unsigned counts[3] = {0};
+        for (unsigned status = hundred; status < hundred + 100; status++)
+            counts[probe->meaning[status]]++;
+        bool is_class = counts[wanted] > 50;
+        if (is_class) {
+            fprintf(out, "%s%uxx", before, hundred / 100);
+            before = ", ";
+        }
+        for (unsigned status = hundred; status < hundred + 100 && !is_class; status++) {
+            if (probe->meaning[status] != wanted)
+                continue;
+            fprintf(out, "%s%u", before, status);
+            before = ", ";
+        }
+    }
+    fclose(out);
+    write_plain(writer, setting, "[%s]", list);
+    free(list);
+}
+
+void write_probe(struct writer *writer, const struct setting *setting, const void *target)
+{
+    const struct conf_probe *probe = *(struct conf_probe *const *)target;
+    const struct setting *rows = setting->section->settings; /* method, path, happened, not_happened, settle */
+    if (!probe) {
+        write_absent(writer, setting);
+        return;
+    }
+    writer_open(writer, setting_key(setting));
+    write_plain(writer, &rows[0], "%s", probe->method);
+    write_text(writer, &rows[1], probe->path);
+    write_meanings(writer, &rows[2], probe, PROBE_HAPPENED);
+    write_meanings(writer, &rows[3], probe, PROBE_NOT_HAPPENED);
+    write_duration(writer, &rows[4], probe->settle);
+    writer_close(writer);
+}

@@ -131,6 +131,13 @@ void write_plain(struct writer *writer, const struct setting *setting, const cha
     fputc('\n', writer->out);
 }
 
+void write_duration(struct writer *writer, const struct setting *setting, int64_t milliseconds)
+{
+    begin_setting(writer, setting);
+    scalar_print_duration(milliseconds, writer->out);
+    fputc('\n', writer->out);
+}
+
 void write_texts(struct writer *writer, const struct setting *setting, char *const *texts)
 {
     begin_setting(writer, setting);
@@ -191,6 +198,38 @@ void write_components(struct writer *writer, const struct setting *setting, cons
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
+static bool is_comment(const char *line)
+{
+    return line[strspn(line, " ")] == '#';
+}
+
+static bool all_comments(const char *lines)
+{
+    while (*lines) {
+        if (!is_comment(lines))
+            return false;
+        lines += strcspn(lines, "\n");
+        lines += *lines == '\n';
+    }
+    return true;
+}
+
+/* Of a section that is off only comments are left: then its name is one, too, for a name without a value is an error.
+ */
+static void write_group(struct writer *writer, const struct setting *setting, const void *base)
+{
+    char *lines = NULL;
+    size_t size;
+    struct writer inner = *writer;
+    inner.out = must_allocate(open_memstream(&lines, &size));
+    inner.depth++;
+    writer_section(&inner, setting->section, base);
+    fclose(inner.out);
+    begin_line(writer);
+    fprintf(writer->out, "%s%s:\n%s", all_comments(lines) ? "# " : "", setting_key(setting), lines);
+    free(lines);
+}
+
 static void write_setting(struct writer *writer, const struct setting *setting, const void *base)
 {
     switch (setting->type) {
@@ -207,13 +246,7 @@ static void write_setting(struct writer *writer, const struct setting *setting, 
         fputc('\n', writer->out);
         break;
     case SETTING_SECTION:
-        if (setting->write) {
-            setting->write(writer, setting, base);
-            break;
-        }
-        writer_open(writer, setting_key(setting));
-        writer_section(writer, setting->section, base);
-        writer_close(writer);
+        write_group(writer, setting, base);
         break;
     case SETTING_OWN:
         if (setting->write)

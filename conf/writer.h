@@ -21,6 +21,7 @@ struct writer {
 void write_text(struct writer *writer, const struct setting *setting, const char *text); /* NULL: absent */
 void write_plain(struct writer *writer, const struct setting *setting, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* numbers and words of ours: never quoted */
+void write_duration(struct writer *writer, const struct setting *setting, int64_t milliseconds);
 void write_texts(struct writer *writer, const struct setting *setting, char *const *texts); /* NULL-terminated */
 void write_component(struct writer *writer, const struct setting *setting, const struct component *component);
 void write_components(struct writer *writer, const struct setting *setting, const struct component_list *list);

@@ -35,6 +35,47 @@ const struct command commands[COMMAND_COUNT] = {
          "may carry a query, or be a whole URL, whose host counts; without one and without -H 'Host: …' the host is "
          "localhost. No header is added but Host and Content-Length.",
          1, 1, command_explain},
+    [COMMAND_ACTIONS_LIST] =
+        {"actions list", "[--state STATE] [--route NAME] [--task TASK] [--key KEY] [--limit N] [--json]",
+         "list recorded actions, oldest first",
+         "Lists what a running einmal has recorded, through its admin interface. Ids are cut to what tells them apart "
+         "nearly always; other commands take such a beginning, and --json gives them whole. AGE counts from the last "
+         "change of state.",
+         0, 0, command_actions_list},
+    [COMMAND_ACTIONS_SHOW] = {"actions show", "ID [--json]", "show one action with its recorded response",
+                              "ID may be its beginning, if at least 8 digits tell it from all others.", 1, 1,
+                              command_actions_show},
+    [COMMAND_ACTIONS_RESOLVE] =
+        {"actions resolve",
+         "ID --completed --status N [-H 'Name: value']… [--body DATA | --body @FILE] | ID --not-executed",
+         "decide how an unknown action ended",
+         "Only a person who has looked at the API can tell what became of an unknown action. With --completed it has "
+         "happened, and repetitions get the response that is given here. With --not-executed it has not: the record is "
+         "gone, and the next attempt executes. Decisions are logged.",
+         1, 1, command_actions_resolve},
+    [COMMAND_ACTIONS_FORGET] = {"actions forget", "ID", "forget an action: its next attempt executes",
+                                "Only completed and unknown actions can be forgotten, never one that runs. The API "
+                                "gets the next attempt even if the action has happened.",
+                                1, 1, command_actions_forget},
+    [COMMAND_TASKS_SHOW] = {"tasks show", "TASK [--json]", "show the actions of one task in order",
+                            "Tells of each action whether it is done, runs, or is open. What is not listed has not "
+                            "begun, or is forgotten, and may be sent.",
+                            1, 1, command_tasks_show},
+    [COMMAND_BACKUP] = {"backup", "[--force] FILE", "write a consistent copy of the store while einmal runs",
+                        "The copy is complete when FILE is there, readable by its owner only. As data.mdb in an empty "
+                        "directory it is a store. A restored backup forgets all keys that are newer: their repetitions "
+                        "would execute again.",
+                        1, 1, command_backup},
+    [COMMAND_HEALTH] = {"health", "[--ready]",
+                        "tell whether einmal lives; with --ready whether it can serve keyed requests",
+                        "For images without a shell: HEALTHCHECK, livenessProbe, readinessProbe. Exit status 0 or 1.",
+                        0, 0, command_health},
+    [COMMAND_WAIT] = {"wait", "[--max DURATION]", "wait until einmal is ready",
+                      "For start-up order. Exit status 0 as soon as it is ready, 1 if it is not within DURATION.", 0, 0,
+                      command_wait},
+    [COMMAND_DRAIN] = {"drain", "[--max DURATION]", "let einmal finish what runs; it stays until SIGTERM",
+                       "For preStop. Returns when nothing runs any more, with exit status 0, or after DURATION with 1.",
+                       0, 0, command_drain},
 };
 
 /* ---- help ------------------------------------------------------------------------------------- */

@@ -14,10 +14,15 @@
 #define ONLY(command) (1u << (command))
 #define EVERY         (~0u)
 #define OF_CONF       (ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK) | ONLY(COMMAND_EXPLAIN))
+#define OF_CONTROL    (EVERY & ~OF_CONF)
+#define OF_RESOLVE    ONLY(COMMAND_ACTIONS_RESOLVE)
+#define OF_LIST       ONLY(COMMAND_ACTIONS_LIST)
 #define IN(field)     offsetof(struct arguments, field)
 
+static const char *const states[] = {"in_progress", "completed", "unknown", NULL};
+
 const struct option_row option_rows[] = {
-    {"config", 'c', "FILE", OPTION_FILE, IN(file), OF_CONF, 0, 0, NULL,
+    {"config", 'c', "FILE", OPTION_FILE, IN(file), EVERY, 0, 0, NULL,
      "configuration file; default $EINMAL_CONFIG, else " COMMAND_DEFAULT_FILE},
     {"upstream", 0, "URL", OPTION_TEXT, IN(overrides.upstream), OF_CONF, 0, 0, NULL,
      "the API to stand in front of, without a file; also $EINMAL_UPSTREAM"},
@@ -26,7 +31,12 @@ const struct option_row option_rows[] = {
     {"data", 0, "DIR", OPTION_FILE, IN(overrides.data), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
      "directory of the store instead of the file's; also $EINMAL_DATA; default /var/lib/einmal"},
     {"admin", 0, "ADDR", OPTION_TEXT, IN(overrides.admin), ONLY(COMMAND_RUN) | ONLY(COMMAND_CHECK), 0, 0, NULL,
-     "address of the admin interface instead of the file's, or off; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
+     "host:port, unix:/path or off instead of the file's; also $EINMAL_ADMIN; default 127.0.0.1:9180"},
+    {"admin", 0, "ADDR", OPTION_TEXT, IN(overrides.admin), OF_CONTROL, 0, 0, NULL,
+     "where to ask: host:port, http://host:port or unix:/path; default $EINMAL_ADMIN, else the file's, else "
+     "127.0.0.1:9180"},
+    {"token-file", 0, "FILE", OPTION_FILE, IN(token_file), OF_CONTROL, 0, 0, NULL,
+     "holds the admin interface's token; default $EINMAL_ADMIN_TOKEN_FILE, else the file's admin.token_file"},
 #ifdef EINMAL_CRASH_POINTS
     {"crash-at", 0, "STEP", OPTION_TEXT, IN(crash_at), ONLY(COMMAND_RUN), 0, 0, NULL,
      "debug builds: kill -9 ourselves at that step; also $EINMAL_CRASH_AT"},
@@ -34,13 +44,29 @@ const struct option_row option_rows[] = {
     {"print", 0, NULL, OPTION_FLAG, IN(print), ONLY(COMMAND_CHECK), 0, 0, NULL,
      "write the effective configuration as YAML"},
     {"method", 'X', "METHOD", OPTION_TEXT, IN(method), ONLY(COMMAND_EXPLAIN), 0, 0, NULL, "method; default POST"},
-    {"header", 'H', "'NAME: VALUE'", OPTION_TEXTS, IN(headers), ONLY(COMMAND_EXPLAIN), 0, 0, NULL,
+    {"header", 'H', "'NAME: VALUE'", OPTION_TEXTS, IN(headers), ONLY(COMMAND_EXPLAIN) | OF_RESOLVE, 0, 0, NULL,
      "a header; may be repeated"},
     {"data", 'd', "DATA", OPTION_TEXT, IN(body), ONLY(COMMAND_EXPLAIN), 0, 0, NULL,
      "the body; @FILE: what is in it, @-: standard input"},
     {"cert", 0, "FILE", OPTION_FILE, IN(certificate), ONLY(COMMAND_EXPLAIN), 0, 0, NULL,
      "the client's certificate (PEM), where callers are known by theirs"},
-    {"json", 0, NULL, OPTION_FLAG, IN(json), ONLY(COMMAND_EXPLAIN), 0, 0, NULL, "for scripts"},
+    {"state", 0, "STATE", OPTION_WORD, IN(state), OF_LIST, 0, 0, states, "in_progress, completed or unknown"},
+    {"route", 0, "NAME", OPTION_TEXT, IN(route), OF_LIST, 0, 0, NULL, "of this route"},
+    {"task", 0, "TASK", OPTION_TEXT, IN(task), OF_LIST, 0, 0, NULL, "of this task"},
+    {"key", 0, "KEY", OPTION_TEXT, IN(key), OF_LIST, 0, 0, NULL, "with this key, as it was sent, without quotes"},
+    {"limit", 0, "N", OPTION_NUMBER, IN(limit), OF_LIST, 1, UINT32_MAX, NULL, "at most so many; default all"},
+    {"completed", 0, NULL, OPTION_FLAG, IN(completed), OF_RESOLVE, 0, 0, NULL, "it has happened"},
+    {"not-executed", 0, NULL, OPTION_FLAG, IN(not_executed), OF_RESOLVE, 0, 0, NULL, "it has not happened"},
+    {"status", 0, "N", OPTION_NUMBER, IN(status), OF_RESOLVE, 200, 599, NULL, "of the response that repetitions get"},
+    {"body", 0, "DATA", OPTION_TEXT, IN(body), OF_RESOLVE, 0, 0, NULL,
+     "of that response; @FILE: what is in it, @-: standard input"},
+    {"force", 0, NULL, OPTION_FLAG, IN(force), ONLY(COMMAND_BACKUP), 0, 0, NULL, "replace FILE if it is there"},
+    {"ready", 0, NULL, OPTION_FLAG, IN(ready), ONLY(COMMAND_HEALTH), 0, 0, NULL, "ask for readiness"},
+    {"max", 0, "DURATION", OPTION_DURATION, IN(max_ms), ONLY(COMMAND_WAIT), 0, 0, NULL, "how long; default 10s"},
+    {"max", 0, "DURATION", OPTION_DURATION, IN(max_ms), ONLY(COMMAND_DRAIN), 0, 0, NULL,
+     "how long, at most 1h; default 25s"},
+    {"json", 0, NULL, OPTION_FLAG, IN(json), ONLY(COMMAND_EXPLAIN) | (OF_CONTROL & ~ONLY(COMMAND_BACKUP)), 0, 0, NULL,
+     "for scripts"},
     {"help", 'h', NULL, OPTION_FLAG, IN(help), EVERY, 0, 0, NULL, "this text"},
 };
 const size_t option_row_count = sizeof option_rows / sizeof *option_rows;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "conf/conf.h"
+#include "proxy/buffer.h"
 
 #include <stdio.h>
 
@@ -19,6 +20,15 @@ enum command_id {
     COMMAND_RUN,
     COMMAND_CHECK,
     COMMAND_EXPLAIN,
+    COMMAND_ACTIONS_LIST,
+    COMMAND_ACTIONS_SHOW,
+    COMMAND_ACTIONS_RESOLVE,
+    COMMAND_ACTIONS_FORGET,
+    COMMAND_TASKS_SHOW,
+    COMMAND_BACKUP,
+    COMMAND_HEALTH,
+    COMMAND_WAIT,
+    COMMAND_DRAIN,
     COMMAND_COUNT,
 };
 
@@ -37,8 +47,14 @@ struct arguments { /* NULL, 0, false: not said. Texts are argv's or the environm
     struct conf_overrides overrides;
     const char *crash_at;
     bool json, print;
-    const char *method, *body, *certificate;
+    const char *method, *body, *certificate; /* explain; `body` and `headers` of actions resolve, too */
     struct argument_texts headers;
+    const char *token_file;
+    const char *state, *route, *task, *key; /* actions list */
+    uint32_t limit, status;
+    bool completed, not_executed; /* actions resolve */
+    bool force, ready;
+    int64_t max_ms;
     const char *const *operands;
     size_t operand_count;
 };
@@ -104,6 +120,19 @@ struct conf *arguments_load_quietly(const struct arguments *completed);
 int command_run(const struct arguments *arguments);
 int command_check(const struct arguments *arguments);
 int command_explain(const struct arguments *arguments);
+int command_actions_list(const struct arguments *arguments);
+int command_actions_show(const struct arguments *arguments);
+int command_actions_resolve(const struct arguments *arguments);
+int command_actions_forget(const struct arguments *arguments);
+int command_tasks_show(const struct arguments *arguments);
+int command_backup(const struct arguments *arguments);
+int command_health(const struct arguments *arguments);
+int command_wait(const struct arguments *arguments);
+int command_drain(const struct arguments *arguments);
+
+/* DATA, or with "@" the content of FILE ("@-": standard input); NULL: nothing. At most `most` bytes and one more are
+ * read, so that too much is seen. False: it cannot be read, printed. */
+bool read_data(const char *argument, size_t most, struct buffer *out);
 
 /* Help of one command, and of all whose names begin with that word. */
 void cli_print_help(size_t command, FILE *out);

@@ -5,6 +5,18 @@
 #include "proxy/command.h"
 #include "proxy/tls.h"
 
+/* Everything that the configuration names: certificates, the token, directories. */
+static bool check_named(const struct conf *conf)
+{
+    struct admin_token token;
+    struct tls *tls = tls_load(conf, NULL, stderr);
+    bool has_token = admin_token_load(conf, &token, stderr);
+    bool fine = conf_check_named(conf, stderr) && tls && has_token;
+    admin_token_free(&token);
+    tls_unref(tls);
+    return fine;
+}
+
 int command_check(const struct arguments *arguments)
 {
     struct arguments completed;
@@ -13,12 +25,7 @@ int command_check(const struct arguments *arguments)
     struct conf *conf = arguments_load(&completed);
     if (!conf)
         return EXIT_USAGE;
-    struct tls *tls = tls_load(conf, NULL, stderr);
-    struct admin_token token;
-    bool token_there = admin_token_load(conf, &token, stderr);
-    bool there = conf_check_named(conf, stderr) && tls && token_there;
-    admin_token_free(&token);
-    tls_unref(tls);
+    bool there = check_named(conf);
     if (there && arguments->print)
         conf_write(conf, stdout);
     else if (there)

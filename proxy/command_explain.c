@@ -13,37 +13,6 @@
 #define BODY_MAX \
     (1024u * 1024 * 1024 + 1) /* one more than the largest max_request_body: so it is seen to be too large */
 
-/* ---- the body --------------------------------------------------------------------------------- */
-
-/* False: cannot be read, printed. */
-static bool read_whole(const char *name, struct buffer *out)
-{
-    bool is_input = strcmp(name, "-") == 0;
-    FILE *in = is_input ? stdin : fopen(name, "rbe");
-    size_t len = 0;
-    int error = errno;
-    if (in) {
-        while (buffer_len(out) < BODY_MAX && (len = fread(buffer_reserve(out, 65536), 1, 65536, in)) > 0)
-            buffer_commit(out, len);
-        error = ferror(in) ? errno : 0;
-        if (!is_input)
-            fclose(in);
-    }
-    if (error)
-        fprintf(stderr, "einmal: cannot read %s: %s\n", is_input ? "standard input" : name, strerror(error));
-    return error == 0;
-}
-
-static bool read_body(const char *argument, struct buffer *out)
-{
-    if (!argument)
-        return true;
-    if (argument[0] == '@')
-        return read_whole(argument + 1, out);
-    buffer_append_span(out, span_of(argument));
-    return true;
-}
-
 /* ---- the head --------------------------------------------------------------------------------- */
 
 static bool has_header(const struct argument_texts *headers, const char *name)
@@ -118,7 +87,7 @@ int command_explain(const struct arguments *arguments)
     int code = EXIT_USAGE;
     if (!arguments_complete(arguments, &completed))
         return EXIT_USAGE;
-    bool fine = read_body(arguments->body, &body) && write_head(arguments, buffer_len(&body), &head);
+    bool fine = read_data(arguments->body, BODY_MAX, &body) && write_head(arguments, buffer_len(&body), &head);
     if (fine && arguments->certificate && !(identity = tls_identity_read(arguments->certificate))) {
         fprintf(stderr, "einmal: --cert %s: no certificate in PEM can be read from it\n", arguments->certificate);
         fine = false;

@@ -82,7 +82,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
-    server_reload(arg);
+    server_reload_signal(arg);
 }
 
 static struct event *watch_signal(struct server *server, int number, event_callback_fn callback)
@@ -233,9 +233,11 @@ int server_run(const struct server_options *options)
     prepare_signals();
     metrics_started(&server.state);
     tls_make_ticket_keys(&server.ticket_keys);
-    if (!server_load(&server))
-        return 2;
     server.base = must_allocate(event_base_new());
+    if (!server_load(&server)) {
+        event_base_free(server.base);
+        return 2;
+    }
     if (!start(&server)) {
         server.code = 1;
     } else if (!server_open_admin(&server) || !open_listeners(&server)) {
@@ -244,11 +246,8 @@ int server_run(const struct server_options *options)
     } else {
         run(&server);
     }
+    server_reload_free(&server);
     event_base_free(server.base);
-    server_forget_secured(&server);
-    tls_unref(server.tls);
-    conf_unref(server.conf);
-    conf_unref(server.started_with);
     admin_token_free(&server.token);
     log_free(server.shared.log);
     return server.code;

@@ -123,7 +123,7 @@ static void end(struct world *world, bool counts)
 {
     uint64_t mark = recent_mark(world->recent);
     if (counts)
-        recent_commit(world->recent, world->next_seq);
+        recent_commit(world->recent, world->next_seq, roll(world, 2 * LIMIT));
     else
         recent_rollback(world->recent);
     if (counts && mark)
@@ -268,7 +268,7 @@ Test(recent, a_look_up_never_misses_what_is_committed, .timeout = 60)
         uint64_t mark = recent_mark(shared.recent);
         if (mark)
             atomic_store(&shared.indexed, mark - 1); /* the commit of the index… */
-        recent_commit(shared.recent, seq);           /* …comes before it is forgotten here */
+        recent_commit(shared.recent, seq, LIMIT);    /* …comes before it is forgotten here */
         atomic_store(&shared.committed, seq - 1);
     }
     atomic_store(&shared.over, true);
