@@ -203,8 +203,7 @@ static void zsh_command(size_t command, FILE *out)
         if (option_of(command, i))
             zsh_option(&option_rows[i], out);
     if (commands[command].operands_max)
-        fprintf(out, " \\\n        '1:%s:%s'", command == COMMAND_BACKUP ? "FILE" : "operand",
-                command == COMMAND_BACKUP ? "_files" : "");
+        fprintf(out, " \\\n        '1: :%s'", command == COMMAND_BACKUP ? "_files" : "_message operand");
     fputs("\n        ;;\n", out);
 }
 

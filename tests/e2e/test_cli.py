@@ -474,7 +474,7 @@ words=("$@"); CURRENT=$#; source %s/_einmal""" % COMPLETION
     t.check("--state[in_progress, completed or unknown]:STATE:(in_progress completed unknown)" in options.splitlines(), "words", options)
     t.check("crash-at" not in offers("einmal", "run", ""), "nothing of debug builds")
     explain = offers("einmal", "explain", "").splitlines()
-    for line in ("-c[configuration file; default $EINMAL_CONFIG, else /etc/einmal/einmal.yaml]:FILE:_files", "1:operand:",
+    for line in ("-c[configuration file; default $EINMAL_CONFIG, else /etc/einmal/einmal.yaml]:FILE:_files", "1: :_message operand",
                  "--method[method; default POST]:METHOD:", "*-H[a header; may be repeated]:'NAME\\: VALUE':"):
         t.check(line in explain, "%r is offered" % line, explain)
-    t.check("1:FILE:_files" in offers("einmal", "backup", "").splitlines(), "files")
+    t.check("1: :_files" in offers("einmal", "backup", "").splitlines(), "files")
