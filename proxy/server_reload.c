@@ -201,28 +201,9 @@ static void swap(struct server *server, const struct loaded *loaded)
     server->conf = conf;
     server->tls = loaded->tls;
     set_secured(server);
-<<<<<<< HEAD
     if (!conf->watch_config) {
         watch_free(server->reload.watch);
         server->reload.watch = NULL;
-=======
-}
-
-void server_reload(struct server *server)
-{
-    struct conf *conf;
-    struct tls *tls;
-    struct admin_token token;
-    if (server_is_draining(server)) {
-        log_line(server->shared.log, LOG_LEVEL_INFO, "draining: the configuration is not read again");
-    } else if (!load_again(server, &conf, &tls, &token)) {
-        metrics_reloaded(&server->state, false);
-        log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
-    } else {
-        swap(server, conf, tls, token);
-        metrics_reloaded(&server->state, true);
-        log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
->>>>>>> metrics
     }
 }
 
