@@ -2,6 +2,10 @@
 include(GNUInstallDirs)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES conf/einmal.yaml conf/minimal.yaml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES conf/man/einmal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES conf/man/einmal.yaml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+install(FILES conf/completion/einmal.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME einmal)
+install(FILES conf/completion/_einmal DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 install(FILES docker/systemd/einmal.service DESTINATION lib/systemd/system)
 install(FILES docker/systemd/einmal.sysusers DESTINATION lib/sysusers.d RENAME einmal.conf)
 

@@ -1,8 +1,10 @@
 /*
- * describe.c - the table of README.md, made from the rows that the program reads by, so that it cannot be wrong.
+ * describe.c - the table of README.md and the settings of the manual page, made from the rows that the program reads
+ * by, so that they cannot be wrong.
  */
 #include "conf/scalar.h"
 #include "conf/setting.h"
+#include "proxy/roff.h"
 #include "proxy/span.h"
 
 #include <assert.h>
@@ -81,6 +83,13 @@ struct inherited {
     bool later, fixed;
 };
 
+static struct inherited inherit(const struct setting *setting, struct inherited outer)
+{
+    return (struct inherited){.later = outer.later || setting->type == SETTING_LATER,
+                              .fixed = (outer.fixed && !(setting->flags & SETTING_RELOADED)) ||
+                                       (setting->flags & SETTING_FIXED)};
+}
+
 static const char *change_words(const struct setting *setting, struct inherited inherited)
 {
     if (inherited.later || setting->type == SETTING_SECTION)
@@ -103,9 +112,7 @@ static void write_section(const struct section *section, struct inherited outer,
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        struct inherited inherited = {.later = outer.later || setting->type == SETTING_LATER,
-                                      .fixed = (outer.fixed && !(setting->flags & SETTING_RELOADED)) ||
-                                               (setting->flags & SETTING_FIXED)};
+        struct inherited inherited = inherit(setting, outer);
         write_row(setting, inherited, out);
         if (setting->section)
             write_section(setting->section, inherited, out);
@@ -116,4 +123,52 @@ void conf_write_reference(FILE *out)
 {
     fputs("| setting | value | default | change | meaning |\n| --- | --- | --- | --- | --- |\n", out);
     write_section(&root_section, (struct inherited){0}, out);
+}
+
+/* ---- einmal.yaml(5) --------------------------------------------------------------------------- */
+
+/* "A size from 0 to 1GiB; default 16MiB; restart." */
+static void write_facts(const struct setting *setting, struct inherited inherited, FILE *out)
+{
+    char *facts = NULL;
+    size_t size;
+    FILE *memory = must_allocate(open_memstream(&facts, &size));
+    describe(setting, memory);
+    if (setting->flags & SETTING_REQUIRED)
+        fputs("; required", memory);
+    else if (setting->standard && strcmp(setting->standard, "{}") != 0)
+        fprintf(memory, "; default %s", setting->standard);
+    else if (setting->otherwise)
+        fprintf(memory, "; default %s", setting->otherwise);
+    if (inherited.fixed && setting->type != SETTING_SECTION)
+        fputs("; restart", memory);
+    fclose(memory);
+    fputs(".Pq ", out);
+    roff_argument(facts, out);
+    fputc('\n', out);
+    free(facts);
+}
+
+static void write_entries(const struct section *section, struct inherited outer, FILE *out)
+{
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting *setting = &section->settings[i];
+        struct inherited inherited = inherit(setting, outer);
+        fputs(".It Ic ", out);
+        roff_argument(setting->name, out);
+        fputc('\n', out);
+        if (inherited.later)
+            fputs("Of a later version.\n", out);
+        roff_text(setting->text, out);
+        write_facts(setting, inherited, out);
+        if (setting->section)
+            write_entries(setting->section, inherited, out);
+    }
+}
+
+void conf_write_manual(FILE *out)
+{
+    fputs(".Bl -tag -width Ds\n", out);
+    write_entries(&root_section, (struct inherited){0}, out);
+    fputs(".El\n", out);
 }

@@ -80,3 +80,5 @@ void setting_describe(const struct setting *setting, char *text, size_t size);
 void setting_print_value(const struct setting *setting, const void *base, FILE *out);
 /* The table of README.md. */
 void conf_write_reference(FILE *out);
+/* The settings of einmal.yaml(5), mdoc. */
+void conf_write_manual(FILE *out);

@@ -91,6 +91,7 @@ struct option_row {
     uint32_t min, max;        /* NUMBER */
     const char *const *words; /* WORD; NULL-terminated */
     const char *text;
+    bool is_debug; /* of debug builds only: not in manuals and completions */
 };
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;

@@ -22,7 +22,7 @@ case "${1:-}" in
 esac
 
 need_build openssl libcriterion-dev python3-minimal libpython3-stdlib procps
-want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver
+want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver mandoc zsh
 [ $all = yes ] && want npm nodejs default-jdk-headless
 
 logs=$PWD/build/logs

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
 import threading
 import time
 
-from lib.case import Raw, Reply, test
+from lib.case import Raw, Reply, Skip, test
 from lib.proxy import free_port
 
 TOKEN = "s3cret-%d" % os.getpid()
@@ -415,3 +416,65 @@ def helps(t):
         done = run(t, *arguments, file="")
         t.equal((done.returncode, done.stdout), (2, b""), "%r" % arguments)
         t.check(words in done.stderr.decode(), "%r says %r" % (arguments, words), done.stderr)
+
+
+# ---- completion ----
+
+COMPLETION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "conf", "completion")
+WORDS = [  # what is typed; the last word is completed; some of what is offered, some of what is not
+    (["einmal", ""], ["run", "actions", "drain", "--version"], ["list", "actions list"]),
+    (["einmal", "ac"], ["actions"], ["run"]),
+    (["einmal", "actions", ""], ["list", "show", "resolve", "forget"], ["actions"]),
+    (["einmal", "actions", "re"], ["resolve"], ["list"]),
+    (["einmal", "actions", "list", "--"], ["--state", "--limit", "--json", "--admin"], ["--completed", "--crash-at"]),
+    (["einmal", "actions", "list", "--state", ""], ["in_progress", "completed", "unknown"], ["--json"]),
+    (["einmal", "actions", "list", "--json", "--state", "un"], ["unknown"], ["completed"]),
+    (["einmal", "actions", "list", "--route", ""], [], ["list", "--json"]),
+    (["einmal", "explain", "-"], ["-H", "--header", "-X", "--cert"], ["--force"]),
+    (["einmal", "run", "--"], ["--upstream", "--data"], ["--crash-at", "--json"]),
+    (["einmal", "run", "-c", "FILES/al"], ["FILES/alpha.yaml"], []),
+    (["einmal", "check", "--config", "FILES/"], ["FILES/alpha.yaml", "FILES/beta b.yaml"], []),
+    (["einmal", "backup", "FILES/be"], ["FILES/beta b.yaml"], []),
+    (["einmal", "health", "FILES/"], [], ["FILES/alpha.yaml"]),
+]
+
+
+@test("bash completes commands, options, words and files")
+def bash_completion(t):
+    t.ordinary = False
+    for name in ("alpha.yaml", "beta b.yaml"):
+        open(t.path(name), "w").close()
+    script = """source %s/einmal.bash; complete -p einmal >/dev/null || exit 3
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _einmal; printf '%%s\\n' "${COMPREPLY[@]}" """ % COMPLETION
+    for words, offered, others in WORDS:
+        words, offered, others = ([w.replace("FILES", t.directory) for w in row] for row in (words, offered, others))
+        done = subprocess.run(["bash", "-uc", script, "bash"] + words, capture_output=True, text=True, timeout=20)
+        t.equal((done.returncode, done.stderr), (0, ""), "%r" % words)
+        got = done.stdout.splitlines()
+        t.check(set(offered) <= set(got) and not set(others) & set(got), "%r is completed" % words, got)
+
+
+@test("zsh completes commands, options, words and files")
+def zsh_completion(t):
+    t.ordinary = False
+    if not shutil.which("zsh"):
+        raise Skip("zsh is not installed")
+    script = """_describe() { print -rl -- ${(P)4} } ; _arguments() { print -rl -- "$@" }
+words=("$@"); CURRENT=$#; source %s/_einmal""" % COMPLETION
+
+    def offers(*words):
+        done = subprocess.run(["zsh", "-fuc", script, "zsh"] + list(words), capture_output=True, text=True, timeout=20)
+        t.equal((done.returncode, done.stderr), (0, ""), "%r" % (words,))
+        return done.stdout
+    first = offers("einmal", "")
+    for line in ("run:run the proxy in the foreground", "actions:list show resolve forget", "backup:write"):
+        t.check("\n" + line in "\n" + first, "%r is offered" % line, first)
+    t.check(re.search(r"^resolve:decide how", offers("einmal", "actions", ""), re.M), "of a family")
+    options = offers("einmal", "actions", "list", "--")
+    t.check("--state[in_progress, completed or unknown]:STATE:(in_progress completed unknown)" in options.splitlines(), "words", options)
+    t.check("crash-at" not in offers("einmal", "run", ""), "nothing of debug builds")
+    explain = offers("einmal", "explain", "").splitlines()
+    for line in ("-c[configuration file; default $EINMAL_CONFIG, else /etc/einmal/einmal.yaml]:FILE:_files", "1: :_message operand",
+                 "--method[method; default POST]:METHOD:", "*-H[a header; may be repeated]:'NAME\\: VALUE':"):
+        t.check(line in explain, "%r is offered" % line, explain)
+    t.check("1: :_files" in offers("einmal", "backup", "").splitlines(), "files")

@@ -28,15 +28,15 @@ check "store/ includes nothing of proxy/, libevent, llhttp, OpenSSL" \
 check "proxy/ sees only store/store.h" "$(includes '(\.\./)?store/' proxy/*.[ch] proxy/admin/*.[ch] | grep -v 'store/store\.h')"
 check "conf/ includes nothing of store/ and no loop" "$(includes '(\.\./)?store/|event2?/|event\.h|llhttp|lmdb' conf/*.[ch])"
 check "conf/ sees nothing of proxy/ that has a socket/" "$(includes '(\.\./)?proxy/' conf/*.[ch] |
-    grep -vE 'proxy/(span|ascii|buffer|json|json_text|route|key|headers|http|http_text|problem)\.h')"
+    grep -vE 'proxy/(span|ascii|buffer|json|json_text|route|key|headers|http|http_text|problem|roff)\.h')"
 check "lmdb.h only in the LMDB engine" "$(includes 'lmdb\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^store/engine_lmdb')"
 check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^proxy/http')"
 
 pure="store/ledger.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
       proxy/admin/action_json.c proxy/admin/base64.c proxy/admin/endpoint.c proxy/admin/guard.c proxy/admin/query.c
       proxy/admin/refusal.c proxy/admin/resolution.c proxy/metrics_text.c proxy/cors.c proxy/admission.c proxy/explain.c
-      proxy/json_walk.c proxy/table.c proxy/cgroup.c
-      proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c"
+      proxy/json_walk.c proxy/roff.c proxy/table.c proxy/cgroup.c proxy/probe.c proxy/http_upgrade.c proxy/http_reason.c
+      proxy/key*.c proxy/json*.c"
 # shellcheck disable=SC2086 # a list of words
 check "PURE files include no socket, clock or loop" "$(includes 'sys/socket|netinet|event2?/|time\.h|sys/time|pthread' $pure)"
 # shellcheck disable=SC2086
@@ -58,6 +58,11 @@ check "files under 600 lines" "$(wc -l store/*.[ch] proxy/*.[ch] proxy/admin/*.[
 check "functions under 60 lines" "$(awk 'FNR == 1 { start = 0 } /^\{/ { start = FNR } /^\}/ { if (start && FNR - start > 60)
     print FILENAME ":" start ": " FNR - start " lines"; start = 0 }' store/*.c proxy/*.c proxy/admin/*.c conf/*.c docker/*/*.c)"
 
+if command -v mandoc >/dev/null; then
+    check "manual pages" "$(mandoc -T lint -W warning conf/man/einmal.1 conf/man/einmal.yaml.5 2>&1)"
+else
+    echo "skipped: manual pages: mandoc is not installed"
+fi
 if command -v clang-format >/dev/null; then
     check "clang-format" "$(sources store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] docker/*/*.c tests/*/*.[ch] | while read -r file; do
         clang-format "$file" | cmp -s - "$file" || echo "$file is not formatted: clang-format -i $file"
