@@ -212,6 +212,7 @@ struct conf {
         struct conf_file token_file; /* path NULL: no token, so only loopback and unix sockets can be listened on */
     } admin;
     uint32_t workers; /* 0: auto */
+    bool watch_config;
     enum conf_forwarded forwarded;
     bool via;
     struct {
@@ -272,9 +273,19 @@ void conf_write(const struct conf *conf, FILE *out);
 /* A component as it would stand in the file; the text of a literal: from a secret variable as "${NAME}". */
 void conf_print_component(const struct conf *conf, const struct component *component, FILE *out);
 
-/* Names the settings that cannot change while running and differ (listen, workers, path …), at most `size`. For reload.
+/* A setting that cannot change while running, and that differs; values as `check` prints them, cut where they are long.
  */
-size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size);
+struct conf_difference {
+    const char *name;
+    char running[100], wanted[100];
+};
+/* Those settings (listen, workers, store.path …), at most `size`. For reload. */
+size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted,
+                              struct conf_difference *differences, size_t size);
+
+/* The files that a reload reads: the configuration's own, and all that it names by a path (certificates, keys,
+ * authorities). *count of them; the array is the caller's to free, the texts are conf's. */
+const char **conf_files(const struct conf *conf, size_t *count);
 
 /* Does the listener serve this machine only: loopback or a unix socket? */
 bool conf_is_local(const struct conf_listen *listen);

@@ -4,8 +4,11 @@
  *
  * A missing store is fine where it will be created; upstreams need not be there (contract §9). Left out: permissions
  * and what is in the store, which only opening it can tell.
+ *
+ * And which files a reload reads, for whoever watches them.
  */
 #include "conf/conf.h"
+#include "proxy/span.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,4 +56,24 @@ bool conf_check_named(const struct conf *conf, FILE *messages)
     if (conf->admin.listen.unix_path)
         fine &= check_socket("admin.address", &conf->admin.listen, messages);
     return fine;
+}
+
+const char **conf_files(const struct conf *conf, size_t *count)
+{
+    const char **paths = NEW_ARRAY(const char *, 1 + 3 * (conf->listen_count + conf->upstream_count));
+    *count = 0;
+    if (conf->file)
+        paths[(*count)++] = conf->file;
+    for (size_t i = 0; i < conf->listen_count + conf->upstream_count; i++) {
+        bool is_listen = i < conf->listen_count;
+        const struct conf_listen *listen = is_listen ? &conf->listen[i] : NULL;
+        const struct conf_upstream *upstream = is_listen ? NULL : &conf->upstreams[i - conf->listen_count];
+        const struct conf_file *files[] = {is_listen ? &listen->certificate : &upstream->tls_settings.certificate,
+                                           is_listen ? &listen->key : &upstream->tls_settings.key,
+                                           is_listen ? &listen->client_ca : &upstream->tls_settings.ca};
+        for (size_t j = 0; j < sizeof files / sizeof *files; j++)
+            if (files[j]->path)
+                paths[(*count)++] = files[j]->path;
+    }
+    return paths;
 }

@@ -8,7 +8,7 @@
 #include "conf/writer.h"
 
 /* read_global.c */
-setting_read read_listen, read_listen_address, read_listen_mode, read_workers, read_watch_config;
+setting_read read_listen, read_listen_address, read_listen_mode, read_workers;
 setting_read read_store_path, read_upstreams, read_upstream_url, read_upstream_host, read_default_upstream;
 setting_print print_listen, print_workers, print_text, print_default_upstream, print_upstream_host;
 setting_write write_listen, write_listen_address, write_listen_mode, write_workers, write_string, write_upstreams;
@@ -17,7 +17,7 @@ setting_same same_listen, same_workers, same_store_path;
 
 /* read_admin.c */
 setting_read read_health_address, read_admin_address, read_admin_mode;
-setting_print print_side_address;
+setting_print print_side_address, print_side_mode;
 setting_write write_side_address, write_side_mode;
 setting_same same_health_address, same_admin_address, same_admin_mode;
 /* What the listeners mean for one another, flags included; once all of them are known. */

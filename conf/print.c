@@ -126,22 +126,40 @@ static bool is_same(const struct setting *setting, const struct conf *a, const s
     abort();
 }
 
+static void print_cut(const struct setting *setting, const struct conf *conf, char *text, size_t size)
+{
+    char *whole = NULL;
+    size_t len;
+    FILE *out = must_allocate(open_memstream(&whole, &len));
+    setting_print_value(setting, conf, out);
+    fclose(out);
+    snprintf(text, size, "%s", whole);
+    free(whole);
+    if (len >= size)
+        memcpy(text + size - strlen("...") - 1, "...", strlen("..."));
+}
+
 /* Fixed settings stand in the root and its plain sections only, whose rows are offsets into struct conf. */
 static size_t find_differences(const struct section *section, const struct conf *a, const struct conf *b,
-                               const char **names, size_t size)
+                               struct conf_difference *differences, size_t size)
 {
     size_t count = 0;
     for (size_t i = 0; i < section->count && count < size; i++) {
         const struct setting *setting = &section->settings[i];
-        if ((setting->flags & SETTING_FIXED) && !is_same(setting, a, b))
-            names[count++] = setting->name;
+        if ((setting->flags & SETTING_FIXED) && !is_same(setting, a, b)) {
+            struct conf_difference *difference = &differences[count++];
+            difference->name = setting->name;
+            print_cut(setting, a, difference->running, sizeof difference->running);
+            print_cut(setting, b, difference->wanted, sizeof difference->wanted);
+        }
         if (setting->type == SETTING_SECTION)
-            count += find_differences(setting->section, a, b, names + count, size - count);
+            count += find_differences(setting->section, a, b, differences + count, size - count);
     }
     return count;
 }
 
-size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted, const char **names, size_t size)
+size_t conf_fixed_differences(const struct conf *running, const struct conf *wanted,
+                              struct conf_difference *differences, size_t size)
 {
-    return find_differences(&root_section, running, wanted, names, size);
+    return find_differences(&root_section, running, wanted, differences, size);
 }

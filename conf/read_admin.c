@@ -54,6 +54,11 @@ void print_side_address(const void *target, FILE *out)
         fputs(listen->address, out);
 }
 
+void print_side_mode(const void *target, FILE *out)
+{
+    fprintf(out, "%04o", *(const unsigned *)target);
+}
+
 /* ---- reload ----------------------------------------------------------------------------------- */
 
 static bool same_address(const struct conf_listen *a, const struct conf_listen *b)

@@ -165,14 +165,6 @@ bool same_workers(const void *left, const void *right)
     return ((const struct conf *)left)->workers == ((const struct conf *)right)->workers;
 }
 
-void read_watch_config(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
-{
-    bool value = false;
-    (void)setting, (void)target;
-    if (reader_bool(reader, node, &value) && value)
-        reader_error(reader, node, "'true' is not supported yet");
-}
-
 void read_store_path(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     struct scalar scalar;

@@ -55,7 +55,7 @@ struct setting {
     const struct section *section; /* SECTION; LATER and OWN: names and documentation of what is inside, or NULL */
     setting_read *read;
     setting_print *print;
-    setting_write *write; /* OWN: NULL writes nothing */
+    setting_write *write; /* OWN: NULL writes nothing. SECTION: NULL writes its rows */
     setting_same *same;
     const char *standard;  /* the default, as it would stand in the file; NULL: none */
     const char *otherwise; /* what holds without it, where `standard` cannot say it */

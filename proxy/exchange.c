@@ -23,24 +23,6 @@
 #endif
 #define NORMAL_KEPT 1024 /* bytes of memory that a spare exchange keeps for host and path */
 
-static const char *const outcome_names[OUTCOME_COUNT] = {
-    [OUTCOME_NONE] = "-",
-    [OUTCOME_EXECUTED] = "executed",
-    [OUTCOME_RELEASED] = "released",
-    [OUTCOME_UNKNOWN] = "unknown",
-    [OUTCOME_DEGRADED] = "degraded",
-    [OUTCOME_WAITED] = "waited",
-    [OUTCOME_REPLAYED] = "replayed",
-    [OUTCOME_IN_PROGRESS] = "in_progress",
-    [OUTCOME_REFUSED_UNKNOWN] = "refused_unknown",
-    [OUTCOME_IDENTITY] = "identity",
-    [OUTCOME_MISMATCH] = "mismatch",
-    [OUTCOME_MISSING] = "missing",
-    [OUTCOME_INVALID] = "invalid",
-    [OUTCOME_REJECTED] = "rejected",
-    [OUTCOME_PASSED] = "passed",
-};
-
 const struct conf *exchange_conf(const struct exchange *exchange)
 {
     return exchange->conf->conf;
@@ -372,11 +354,38 @@ static struct span trace_id(const struct http_message *request)
     return (struct span){field->value.data + 3, 32};
 }
 
+static struct route_counters *route_counters_of(const struct exchange *exchange)
+{
+    const struct conf_route *route = exchange->choice.route;
+    return route ? exchange->conf->routes[route - exchange_conf(exchange)->routes]
+                 : exchange->worker->counters->no_route;
+}
+
+/* A tunnel's time is its peers' business: as a duration of a request it would hide all others. */
+static void count(struct exchange *exchange, uint16_t code, int64_t duration_us)
+{
+    struct route_counters *route = route_counters_of(exchange);
+    count_request(route, exchange->outcome, code);
+    if (exchange->wait_us >= 0)
+        count_duration(&route->wait, exchange->wait_us);
+    if (exchange->tunnel)
+        return;
+    count_duration(&route->request, duration_us);
+    if (exchange->upstream_us >= 0) {
+        size_t place = (size_t)(exchange->choice.upstream - exchange_conf(exchange)->upstreams);
+        count_duration(&exchange->conf->upstreams[place]->answer, exchange->upstream_us);
+    }
+}
+
+/* The one place where a request is counted and logged: when its exchange is over, once. */
 static void account(struct exchange *exchange)
 {
     struct worker *worker = exchange->worker;
+    uint16_t code = exchange->status ? exchange->status : 499;
+    int64_t duration_us = monotonic_us() - exchange->began_us;
     if (exchange->outcome == OUTCOME_NONE)
         exchange->outcome = OUTCOME_REJECTED; /* gone before anything was decided */
+    count(exchange, code, duration_us);
     if (!exchange_conf(exchange)->log.access)
         return;
     access_log_write(worker->access, &(struct access_entry){
@@ -384,15 +393,15 @@ static void account(struct exchange *exchange)
                                          .host = exchange->request.host,
                                          .path = exchange->request.path,
                                          .route = exchange->choice.route ? exchange->choice.route->name : "-",
-                                         .outcome = outcome_names[exchange->outcome],
-                                         .status = exchange->status ? exchange->status : 499,
+                                         .outcome = outcome_name(exchange->outcome),
+                                         .status = code,
                                          .action = exchange->has_identity ? exchange->action : NULL,
                                          .task = span_of(exchange->identity.task),
                                          .request_id = span_of(exchange->request_id),
                                          .trace_id = trace_id(&exchange->request),
                                          .bytes_in = exchange->bytes_in,
                                          .bytes_out = exchange->bytes_out,
-                                         .duration_us = monotonic_us() - exchange->began_us,
+                                         .duration_us = duration_us,
                                          .upstream_us = exchange->upstream_us,
                                          .wait_us = exchange->wait_us,
                                          .client = span_of(exchange->peer),
@@ -408,13 +417,16 @@ static void *on_head(void *context, struct client *client, const struct http_mes
     return exchange;
 }
 
-/* No request could be made of what came: there is no exchange, but an answer and an access line all the same. */
+/* No request could be made of what came: there is no exchange, but an answer, a count and an access line all the same.
+ */
 static void on_refused(void *context, struct client *client, enum problem_code code, const char *detail)
 {
     struct worker *worker = ((struct connection *)context)->worker;
     struct buffer body = {0};
     problem_write_body(&body, &(struct problem){.code = code, .detail = detail});
     const struct problem_row *row = problem_row(code);
+    enum outcome outcome = row->status == 400 ? OUTCOME_INVALID : OUTCOME_REJECTED;
+    size_t queued = client_queued(client); /* answers to earlier requests */
     struct http_field fields[] = {{SPAN("Content-Type"), SPAN("application/problem+json")},
                                   {SPAN("Cache-Control"), SPAN("no-store")}};
     headers_write_response(client_output(client), &(struct response_head){
@@ -425,12 +437,13 @@ static void on_refused(void *context, struct client *client, enum problem_code c
                                                       .date = time(NULL),
                                                   });
     client_append(client, buffer_data(&body), buffer_len(&body));
+    count_request(worker->counters->no_route, outcome, row->status);
     if (worker->conf->conf->log.access)
         access_log_write(worker->access, &(struct access_entry){
                                              .route = "-",
-                                             .outcome = row->status == 400 ? "invalid" : "rejected",
+                                             .outcome = outcome_name(outcome),
                                              .status = row->status,
-                                             .bytes_out = client_queued(client),
+                                             .bytes_out = client_queued(client) - queued,
                                              .upstream_us = -1,
                                              .wait_us = -1,
                                              .client = span_of(client_peer(client)),
@@ -497,6 +510,7 @@ static void on_closed(void *context, struct client *client)
 static void on_not_secured(void *context, const struct client *client, const char *why)
 {
     const struct connection *connection = context;
+    counter_add(&connection->worker->counters->tallies[TALLY_HANDSHAKES_FAILED], 1);
     log_line(connection->worker->shared->log, LOG_LEVEL_DEBUG, "client %s: %s", client_peer(client), why);
 }
 

@@ -22,25 +22,6 @@
 
 #define APPEND_BELOW (16 * 1024) /* smaller pieces are collected for one write a turn, larger ones are not copied */
 
-enum outcome { /* contract §8, requests_total{outcome} */
-               OUTCOME_NONE,
-               OUTCOME_EXECUTED,
-               OUTCOME_RELEASED,
-               OUTCOME_UNKNOWN,
-               OUTCOME_DEGRADED,
-               OUTCOME_WAITED,
-               OUTCOME_REPLAYED,
-               OUTCOME_IN_PROGRESS,
-               OUTCOME_REFUSED_UNKNOWN,
-               OUTCOME_IDENTITY,
-               OUTCOME_MISMATCH,
-               OUTCOME_MISSING,
-               OUTCOME_INVALID,
-               OUTCOME_REJECTED,
-               OUTCOME_PASSED,
-               OUTCOME_COUNT,
-};
-
 /* What an API answered that was asked about an unknown action; exchange_probe.c fills it. */
 struct exchange_probe {
     int64_t asked_ms; /* store time: what it says held then or later */
@@ -156,7 +137,7 @@ enum flow_event reply(struct exchange *exchange);
 enum flow_event reply_504(struct exchange *exchange);
 
 /* Everything of the request that components speak of; its spans live in the exchange. */
-struct key_request read_key_request(const struct exchange *exchange);
+struct key_request key_request_of(const struct exchange *exchange);
 /* on_unknown: report: what is known of an unknown action becomes the answer. */
 void read_report_unknown(struct exchange *exchange, const struct store_result *result);
 /* The probe has taken too long: it is given up. What follows from that. */
@@ -170,6 +151,7 @@ void read_body_end(void *exchange);
 /* Sets the problem that will be the answer. */
 void exchange_problem(struct exchange *exchange, enum problem_code code, enum outcome outcome);
 void reply_head(struct exchange *exchange, struct response_head *head); /* appends it; keeps the account */
+void reply_with_stored(struct exchange *exchange, const struct stored_response *view);
 void reply_begin(struct exchange *exchange);
 void reply_pump(struct exchange *exchange);
 void reply_problem_now(struct exchange *exchange);

@@ -237,7 +237,7 @@ static void ask(struct exchange *exchange, struct span target)
 enum flow_event probe_start(struct exchange *exchange)
 {
     struct buffer target = {0};
-    struct key_request request = read_key_request(exchange);
+    struct key_request request = key_request_of(exchange);
     struct span key = span_of(exchange->identity.derived ? exchange->action : exchange->identity.text);
     exchange->reason = STORE_REASON_PROBED;
     enum probe_target made = probe_expand(exchange->choice.route->probe, &request, key,

@@ -15,7 +15,7 @@ enum { WARNED_ANONYMOUS = 1, WARNED_BOTH = 2 };
 
 /* ---- route and key ---------------------------------------------------------------------------- */
 
-struct key_request read_key_request(const struct exchange *exchange)
+struct key_request key_request_of(const struct exchange *exchange)
 {
     const struct tls_identity *identity = exchange->client_identity;
     return (struct key_request){
@@ -119,7 +119,7 @@ enum flow_event read_begin(struct exchange *exchange)
     if (exchange->worker->draining)
         return refuse(exchange, PROBLEM_DRAINING, OUTCOME_REJECTED, NULL);
     const char *why = NULL;
-    struct key_request request = read_key_request(exchange);
+    struct key_request request = key_request_of(exchange);
     enum admission admission = admission_of_head(&exchange->choice, &request, &why);
     return admit(exchange, admission, why);
 }
@@ -205,7 +205,7 @@ static enum flow_event look_up(struct exchange *exchange)
 static enum flow_event identify(struct exchange *exchange)
 {
     const char *why = NULL;
-    struct key_request request = read_key_request(exchange);
+    struct key_request request = key_request_of(exchange);
     enum admission admission = admission_of_request(exchange->choice.route, &request, &exchange->identity, &why);
     return admit(exchange, admission, why);
 }
@@ -285,12 +285,7 @@ static void take_replay(struct exchange *exchange, const struct store_result *re
     }
     if (result->response && stored_response_read(&view, result->response->data, result->response->len)) {
         exchange->answer.stored = store_bytes_ref(result->response);
-        exchange->answer.stored_body = view.body;
-        exchange->answer.replay = view.parts;
-        exchange->answer.replay.fields =
-            memcpy(arena_take(&exchange->arena, sizeof view.fields[0] * view.parts.field_count), view.fields,
-                   sizeof view.fields[0] * view.parts.field_count);
-        exchange->answer.complete = true;
+        reply_with_stored(exchange, &view);
         return;
     }
     if (result->response)

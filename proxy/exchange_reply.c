@@ -100,6 +100,17 @@ void reply_head(struct exchange *exchange, struct response_head *head)
     buffer_free(&memory);
 }
 
+/* The answer is what `answer.stored` says, read into `view`. */
+void reply_with_stored(struct exchange *exchange, const struct stored_response *view)
+{
+    struct answer *answer = &exchange->answer;
+    size_t size = sizeof view->fields[0] * view->parts.field_count;
+    answer->stored_body = view->body;
+    answer->replay = view->parts;
+    answer->replay.fields = memcpy(arena_take(&exchange->arena, size), view->fields, size);
+    answer->complete = true;
+}
+
 static void write_replay_head(struct exchange *exchange)
 {
     struct answer *answer = &exchange->answer;

@@ -115,6 +115,16 @@ enum flow_event settle_put_back(struct exchange *exchange)
     return submit(exchange, STORE_RESTORE, exchange->reason);
 }
 
+/* A probe's response as it is recorded, and as everybody gets it: this attempt too. */
+static void record_probed(struct exchange *exchange, struct http_field *fields, size_t count)
+{
+    struct stored_response view;
+    record(exchange, &exchange->probe->head, fields, count, &exchange->probe->body);
+    bool own = stored_response_read(&view, exchange->answer.stored->data, exchange->answer.stored->len);
+    assert(own && "what has just been written can be read");
+    reply_with_stored(exchange, &view);
+}
+
 /* The answer of a probe is the outcome, for this attempt as for all others: a replay. It counts no execution. */
 enum flow_event settle_probed(struct exchange *exchange)
 {
@@ -127,7 +137,7 @@ enum flow_event settle_probed(struct exchange *exchange)
     if (probe->too_large)
         exchange_problem(exchange, PROBLEM_RESPONSE_NOT_KEPT, OUTCOME_REFUSED_UNKNOWN);
     else
-        record(exchange, &probe->head, fields, count, &probe->body);
+        record_probed(exchange, fields, count);
     free(fields);
     exchange->answer.complete = true;
     exchange->known.state = STORE_COMPLETED;

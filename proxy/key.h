@@ -66,11 +66,12 @@ enum key_answer key_expected(const struct conf_route *route, const struct key_re
 enum key_answer key_identify(const struct conf_route *route, const struct key_request *request,
                              struct key_identity *out, const char **why);
 
-/* What a key of this kind is bound to on this route: never FINGERPRINT_DEFAULT. */
-enum conf_fingerprint_kind key_fingerprint_kind(const struct conf_route *route, bool derived);
 /* What a component says in a request whose body is complete, as text. False: it yields no value (contract §3). The text
  * lives in the request, the component or `scratch`, until that is used again. */
 bool key_component_text(const struct component *component, const struct key_request *request, struct buffer *scratch,
                         struct span *text);
+
+/* What a key of this kind is bound to on this route: never FINGERPRINT_DEFAULT. */
+enum conf_fingerprint_kind key_fingerprint_kind(const struct conf_route *route, bool derived);
 
 void key_id_hex(const uint8_t id[32], char out[65]);

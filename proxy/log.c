@@ -30,7 +30,8 @@ struct access_log {
     struct access_log *next;
     pthread_mutex_t lock;
     struct buffer lines;
-    uint64_t dropped;
+    uint64_t dropped; /* since the writer last took them */
+    _Atomic uint64_t dropped_so_far;
     bool closed;
     bool wrote;       /* since the last turn; the worker's own */
     int64_t stamp_ms; /* the millisecond that `stamp` spells */
@@ -378,12 +379,22 @@ void access_log_write(struct access_log *access, const struct access_entry *entr
     access->wrote = true;
     pthread_mutex_lock(&access->lock);
     if (buffer_len(&access->lines) > ACCESS_BUFFER_MAX)
-        access->dropped++;
+        access->dropped++, atomic_fetch_add_explicit(&access->dropped_so_far, 1, memory_order_relaxed);
     else if (atomic_load_explicit(&access->log->json, memory_order_relaxed))
         write_json(&access->lines, access->stamp, entry);
     else
         write_plain(&access->lines, access->stamp, entry);
     pthread_mutex_unlock(&access->lock);
+}
+
+uint64_t log_access_dropped(struct log *log)
+{
+    uint64_t dropped = 0;
+    pthread_mutex_lock(&log->lock);
+    for (struct access_log *access = log->first; access; access = access->next)
+        dropped += atomic_load_explicit(&access->dropped_so_far, memory_order_relaxed);
+    pthread_mutex_unlock(&log->lock);
+    return dropped;
 }
 
 void access_log_turn(struct access_log *access)

@@ -41,6 +41,8 @@ struct access_entry { /* one request, when its exchange is over */
 struct access_log *access_log_open(struct log *log);
 void access_log_close(struct access_log *access);
 void access_log_write(struct access_log *access, const struct access_entry *entry);
+/* Lines of all workers that were dropped so far. Any thread. */
+uint64_t log_access_dropped(struct log *log);
 /* Once a turn of the loop: wakes the writer if there is something to write. */
 void access_log_turn(struct access_log *access);
 

@@ -82,7 +82,7 @@ static void on_terminate(evutil_socket_t number, short what, void *arg)
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
-    server_reload(arg);
+    server_reload_signal(arg);
 }
 
 static struct event *watch_signal(struct server *server, int number, event_callback_fn callback)
@@ -114,6 +114,21 @@ static void start_workers(struct server *server)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static void set_sources(struct server *server)
+{
+    const struct counters **counters = NEW_ARRAY(const struct counters *, server->worker_count);
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        counters[i] = server->workers[i]->counters;
+    server->metrics = (struct metrics_sources){
+        .workers = counters,
+        .worker_count = server->worker_count,
+        .store = server->shared.store,
+        .log = server->shared.log,
+        .state = &server->state,
+        .version = EINMAL_VERSION,
+    };
+}
+
 static void end_workers(struct server *server)
 {
     for (uint32_t i = 0; i < server->worker_count; i++)
@@ -121,6 +136,7 @@ static void end_workers(struct server *server)
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_free(server->workers[i]);
     free(server->workers);
+    free((void *)server->metrics.workers);
 }
 
 static void quit_at_once(int number)
@@ -207,6 +223,7 @@ static bool start(struct server *server)
     watch_signals(server);
     server->worker_count = 0;
     start_workers(server);
+    set_sources(server);
     return true;
 }
 
@@ -214,10 +231,13 @@ int server_run(const struct server_options *options)
 {
     struct server server = {.options = options};
     prepare_signals();
+    metrics_started(&server.state);
     tls_make_ticket_keys(&server.ticket_keys);
-    if (!server_load(&server))
-        return 2;
     server.base = must_allocate(event_base_new());
+    if (!server_load(&server)) {
+        event_base_free(server.base);
+        return 2;
+    }
     if (!start(&server)) {
         server.code = 1;
     } else if (!server_open_admin(&server) || !open_listeners(&server)) {
@@ -226,11 +246,8 @@ int server_run(const struct server_options *options)
     } else {
         run(&server);
     }
+    server_reload_free(&server);
     event_base_free(server.base);
-    server_forget_secured(&server);
-    tls_unref(server.tls);
-    conf_unref(server.conf);
-    conf_unref(server.started_with);
     admin_token_free(&server.token);
     log_free(server.shared.log);
     return server.code;

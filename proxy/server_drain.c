@@ -60,6 +60,7 @@ static void close_listeners(struct server *server)
 static void begin(struct server *server)
 {
     int64_t delay = server->conf->timeouts.drain_delay;
+    atomic_store(&server->state.draining, true);
     if (delay == 0) {
         close_listeners(server);
     } else {
@@ -169,6 +170,7 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
 void server_begin_drain(struct server *server)
 {
     atomic_store(&server->drain.ordered, true);
+    atomic_store(&server->state.draining, true);
     ssize_t written = write(server->drain.order_fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written; /* a full counter: it was ordered before */
 }

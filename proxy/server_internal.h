@@ -7,7 +7,9 @@
 #pragma once
 
 #include "proxy/admin/admin.h"
+#include "proxy/metrics.h"
 #include "proxy/server.h"
+#include "proxy/watch.h"
 #include "proxy/worker.h"
 
 #include <event2/event.h>
@@ -33,6 +35,11 @@ struct server_drain {
     atomic_bool ordered; /* readiness fails at once, before the control thread has heard of it */
 };
 
+struct server_reload {    /* how the present configuration came to be */
+    struct event *wanted; /* SIGHUPs that come together are one */
+    struct watch *watch;  /* NULL: watch_config is false */
+};
+
 struct server {
     const struct server_options *options;
     struct conf *conf;         /* the present one */
@@ -46,9 +53,12 @@ struct server {
     uint32_t next_worker;
     struct event_base *base;
     struct event *terminate, *interrupt, *hangup;
+    struct server_reload reload;
     struct server_drain drain;
-    struct admin_token token; /* until the admin side takes it */
-    struct admin *admin;      /* NULL: no side listeners */
+    struct metrics_state state;     /* what metrics tell of this process */
+    struct metrics_sources metrics; /* for whoever writes them, as long as the workers are there */
+    struct admin_token token;       /* until the admin side takes it */
+    struct admin *admin;            /* NULL: no side listeners */
     bool admin_runs;
     int code;
 };
@@ -60,9 +70,9 @@ bool server_load(struct server *server);
 /* Says in the log which routes' recorded actions are out of reach because what identifies them changed. */
 void server_declare_scopes(struct server *server, const struct conf *conf);
 void server_set_connection_limit(struct server *server, const struct conf *conf);
-void server_forget_secured(struct server *server);
-/* Reads the configuration again; what is wrong with it goes to the log, and the running one stays. */
-void server_reload(struct server *server);
+/* SIGHUP: reads the configuration again, once for all that come together. */
+void server_reload_signal(struct server *server);
+void server_reload_free(struct server *server);
 
 /* ---- server_admin.c --------------------------------------------------------------------------- */
 

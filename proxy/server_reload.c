@@ -1,6 +1,6 @@
 /*
- * server_reload.c - the configuration while the process runs: read again at SIGHUP, swapped in only if wholly valid
- * (contract §9).
+ * server_reload.c - the configuration while the process runs: read again at SIGHUP, or when watch_config sees that it
+ * or a file that it names has changed, and swapped in only if wholly valid (contract §9).
  *
  * Reading makes new objects and touches nothing; swapping gives each worker a reference and drops ours. Requests that
  * run keep the one they began with. What cannot change while running stays as the process was started with and is
@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define DECLARE_MS 250 /* how long a start or reload waits for the store's word on its rules */
 
@@ -86,7 +87,7 @@ static void set_secured(struct server *server)
         }
 }
 
-void server_forget_secured(struct server *server)
+static void forget_secured(struct server *server)
 {
     for (size_t i = 0; i < server->started_with->listen_count; i++)
         tls_server_unref(server->secured[i]);
@@ -105,44 +106,70 @@ void server_set_connection_limit(struct server *server, const struct conf *conf)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* False: something is wrong, and told. */
-static bool load(struct server *server, FILE *messages, struct conf **conf, struct tls **tls, struct admin_token *token)
+/* What one reading gives: all of it, or nothing (conf is NULL). */
+struct loaded {
+    struct conf *conf;
+    struct tls *tls;
+    struct admin_token token;
+};
+
+static void loaded_drop(struct loaded *loaded)
+{
+    conf_unref(loaded->conf);
+    tls_unref(loaded->tls);
+    admin_token_free(&loaded->token);
+    *loaded = (struct loaded){0};
+}
+
+static void on_changed(void *arg, const char *path);
+
+/* True: files are watched that were not before. */
+static bool watch_named(struct server *server, const struct conf *conf)
+{
+    size_t count;
+    const char **paths = conf_files(conf, &count);
+    if (!server->reload.watch)
+        server->reload.watch = watch_new(server->base, &watch_usual_times, on_changed, server);
+    bool news = watch_set(server->reload.watch, paths, count);
+    free(paths);
+    return news;
+}
+
+/* One attempt. What a configuration names is watched if it says so and is valid, or if the running one says so, too: a
+ * certificate that is missing yet may come. True: it is to be read once more. */
+static bool read_once(struct server *server, FILE *messages, struct loaded *loaded)
 {
     const struct server_options *options = server->options;
-    *conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, messages);
-    if (!*conf)
+    *loaded = (struct loaded){
+        .conf = conf_load(options->file, &options->overrides, options->environment, options->environment_arg, messages),
+    };
+    if (!loaded->conf)
         return false;
-    *tls = tls_load(*conf, &server->ticket_keys, messages);
-    bool loaded = admin_token_load(*conf, token, messages) && *tls;
-    if (!loaded) {
-        admin_token_free(token);
-        tls_unref(*tls);
-        conf_unref(*conf);
-    }
-    return loaded;
+    loaded->tls = tls_load(loaded->conf, &server->ticket_keys, messages);
+    bool whole = admin_token_load(loaded->conf, &loaded->token, messages) && loaded->tls;
+    bool watched = loaded->conf->watch_config && (whole || (server->conf && server->conf->watch_config));
+    bool again = watched && watch_named(server, loaded->conf);
+    if (!whole)
+        loaded_drop(loaded);
+    return again;
 }
 
-bool server_load(struct server *server)
-{
-    if (!load(server, stderr, &server->conf, &server->tls, &server->token))
-        return false;
-    server->started_with = conf_ref(server->conf);
-    server->secured = NEW_ARRAY(struct tls_server *, server->conf->listen_count);
-    set_secured(server);
-    return true;
-}
-
-/* The same while running: what it has to say goes through the log, which never waits for a reader. */
-static bool load_again(struct server *server, struct conf **conf, struct tls **tls, struct admin_token *token)
+/* The messages, to be freed; loaded->conf is NULL where some are errors. What was read before it was watched may be
+ * older than what counts as known: it is read once more. */
+static char *read_all(struct server *server, struct loaded *loaded)
 {
     char *text = NULL;
-    size_t len = 0;
-    FILE *messages = must_allocate(open_memstream(&text, &len));
-    bool loaded = load(server, messages, conf, tls, token);
-    fclose(messages);
-    log_text(server->shared.log, text);
-    free(text);
-    return loaded;
+    bool again = true;
+    *loaded = (struct loaded){0};
+    for (int attempt = 0; again && attempt < 2; attempt++) {
+        size_t len = 0;
+        loaded_drop(loaded);
+        free(text);
+        FILE *messages = must_allocate(open_memstream(&text, &len));
+        again = read_once(server, messages, loaded);
+        fclose(messages);
+    }
+    return text;
 }
 
 /* ---- swapping --------------------------------------------------------------------------------- */
@@ -150,40 +177,107 @@ static bool load_again(struct server *server, struct conf **conf, struct tls **t
 /* Compared with what the process was started with: that is what is in force. */
 static void name_fixed(const struct server *server, const struct conf *conf)
 {
-    const char *names[16];
-    size_t count = conf_fixed_differences(server->started_with, conf, names, sizeof(names) / sizeof(names[0]));
+    struct conf_difference differences[16];
+    size_t count =
+        conf_fixed_differences(server->started_with, conf, differences, sizeof differences / sizeof *differences);
     for (size_t i = 0; i < count; i++)
         log_line(server->shared.log, LOG_LEVEL_WARNING,
-                 "%s cannot change while running: it takes effect at the next start", names[i]);
+                 "%s cannot change while running: %s stays in force, %s takes effect at the next start",
+                 differences[i].name, differences[i].running, differences[i].wanted);
 }
 
-static void swap(struct server *server, struct conf *conf, struct tls *tls, struct admin_token token)
+static void swap(struct server *server, const struct loaded *loaded)
 {
+    struct conf *conf = loaded->conf;
     name_fixed(server, conf);
     server_declare_scopes(server, conf);
     log_configure(server->shared.log, conf->log.level, conf->log.json);
     for (uint32_t i = 0; i < server->worker_count; i++)
-        worker_reload(server->workers[i], conf, tls);
-    server_reload_admin(server, conf, token);
+        worker_reload(server->workers[i], conf, loaded->tls);
+    server_reload_admin(server, conf, loaded->token);
     server_set_connection_limit(server, conf);
     conf_unref(server->conf);
     tls_unref(server->tls);
     server->conf = conf;
-    server->tls = tls;
+    server->tls = loaded->tls;
     set_secured(server);
+    if (!conf->watch_config) {
+        watch_free(server->reload.watch);
+        server->reload.watch = NULL;
+    }
 }
 
-void server_reload(struct server *server)
+/* `reason` completes "reading the configuration again: …". */
+static void reload(struct server *server, const char *reason)
 {
-    struct conf *conf;
-    struct tls *tls;
-    struct admin_token token;
+    struct loaded loaded;
+    struct log *log = server->shared.log;
     if (server_is_draining(server)) {
-        log_line(server->shared.log, LOG_LEVEL_INFO, "draining: the configuration is not read again");
-    } else if (!load_again(server, &conf, &tls, &token)) {
-        log_line(server->shared.log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
-    } else {
-        swap(server, conf, tls, token);
-        log_line(server->shared.log, LOG_LEVEL_INFO, "configuration reloaded");
+        log_line(log, LOG_LEVEL_INFO, "draining: the configuration is not read again (%s)", reason);
+        return;
     }
+    log_line(log, LOG_LEVEL_INFO, "reading the configuration again: %s", reason);
+    char *messages = read_all(server, &loaded);
+    log_text(log, messages);
+    free(messages);
+    metrics_reloaded(&server->state, loaded.conf != NULL);
+    if (loaded.conf) {
+        swap(server, &loaded);
+        log_line(log, LOG_LEVEL_INFO, "configuration reloaded");
+    } else {
+        log_line(log, LOG_LEVEL_ERROR, "the configuration is not valid: the running one stays in force");
+    }
+}
+
+/* ---- who asks for it -------------------------------------------------------------------------- */
+
+static void on_changed(void *arg, const char *path)
+{
+    char reason[600];
+    snprintf(reason, sizeof reason, "%s has changed", path);
+    reload(arg, reason);
+}
+
+static void on_wanted(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct server *server = arg;
+    if (server->reload.watch)
+        watch_look(server->reload.watch); /* what is read now is no news later */
+    reload(server, "SIGHUP");
+}
+
+void server_reload_signal(struct server *server)
+{
+    event_active(server->reload.wanted, EV_TIMEOUT, 0);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+bool server_load(struct server *server)
+{
+    struct loaded loaded;
+    char *messages = read_all(server, &loaded);
+    fputs(messages, stderr);
+    free(messages);
+    if (!loaded.conf)
+        return false;
+    server->conf = loaded.conf;
+    server->tls = loaded.tls;
+    server->token = loaded.token;
+    server->started_with = conf_ref(loaded.conf);
+    server->secured = NEW_ARRAY(struct tls_server *, loaded.conf->listen_count);
+    set_secured(server);
+    server->reload.wanted = must_allocate(event_new(server->base, -1, 0, on_wanted, server));
+    return true;
+}
+
+void server_reload_free(struct server *server)
+{
+    watch_free(server->reload.watch);
+    event_free(server->reload.wanted);
+    forget_secured(server);
+    tls_unref(server->tls);
+    conf_unref(server->conf);
+    conf_unref(server->started_with);
 }

@@ -93,6 +93,7 @@ struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver
 void upstream_pool_set_limits(struct upstream_pool *pool, const struct http_limits *limits);
 void upstream_pool_free(struct upstream_pool *pool); /* no call may be running */
 size_t upstream_pool_connections(const struct upstream_pool *pool);
+uint64_t upstream_pool_opened(const struct upstream_pool *pool); /* connections, so far */
 /* Closes all idle connections, to whatever upstream: after a reload none may be used that was made under older
  * settings. Connections in use stay; their calls go on. */
 void upstream_pool_drop_idle(struct upstream_pool *pool);

@@ -78,6 +78,7 @@ struct upstream_pool {
     char *fresh; /* what a read brings, UPSTREAM_INPUT_MAX bytes; pages that are never used are never there */
     struct upstream_connection *idle;
     size_t idle_count, connections, calls;
+    uint64_t opened; /* connections, so far */
     struct event bury;
     struct upstream_connection *dead_connections;
     struct upstream_call *dead_calls, *spare_calls; /* spare: a request on a kept connection allocates nothing here */

@@ -92,6 +92,7 @@ struct upstream_connection *connection_new(struct upstream_pool *pool, const str
     event_assign(&connection->writable, pool->base, fd, EV_WRITE, on_writable, connection);
     deadline_init(&connection->idle, pool->base, on_idle_over, connection);
     pool->connections++;
+    pool->opened++;
     return connection;
 }
 
@@ -295,6 +296,11 @@ void upstream_pool_set_limits(struct upstream_pool *pool, const struct http_limi
 size_t upstream_pool_connections(const struct upstream_pool *pool)
 {
     return pool->connections;
+}
+
+uint64_t upstream_pool_opened(const struct upstream_pool *pool)
+{
+    return pool->opened;
 }
 
 void upstream_pool_drop_idle(struct upstream_pool *pool)

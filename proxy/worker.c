@@ -103,7 +103,19 @@ void worker_give_memory(struct worker *worker, uint64_t size)
 
 /* ---- configuration ---------------------------------------------------------------------------- */
 
-static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls)
+/* Counters are found by name once a configuration, so that a request finds them by its place. */
+static void find_counters(struct worker_conf *held, struct counters *counters)
+{
+    const struct conf *conf = held->conf;
+    held->routes = NEW_ARRAY(struct route_counters *, conf->route_count);
+    held->upstreams = NEW_ARRAY(struct upstream_counters *, conf->upstream_count);
+    for (size_t i = 0; i < conf->route_count; i++)
+        held->routes[i] = counters_route(counters, conf->routes[i].name);
+    for (size_t i = 0; i < conf->upstream_count; i++)
+        held->upstreams[i] = counters_upstream(counters, conf->upstreams[i].name);
+}
+
+static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls, struct counters *counters)
 {
     struct worker_conf *held = NEW(struct worker_conf);
     held->conf = conf_ref(conf);
@@ -116,6 +128,7 @@ static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls)
         .idle_timeout = conf->timeouts.idle,
         .send_timeout = conf->timeouts.send,
     };
+    find_counters(held, counters);
     return held;
 }
 
@@ -133,6 +146,8 @@ void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
         return;
     conf_unref(conf->conf);
     tls_unref(conf->tls);
+    free(conf->routes);
+    free(conf->upstreams);
     free(conf);
 }
 
@@ -140,7 +155,7 @@ void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
 static void reload(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *old = worker->conf;
-    worker->conf = worker_conf_new(conf, tls);
+    worker->conf = worker_conf_new(conf, tls, worker->counters);
     conf_unref(conf);
     tls_unref(tls);
     for (struct connection *connection = worker->connections; connection; connection = connection->next)
@@ -161,6 +176,7 @@ static void adopt(struct worker *worker, int fd, const char *peer, struct tls_se
         connection->next->prev = connection;
     worker->connections = connection;
     worker->connection_count++;
+    counter_add(&worker->counters->tallies[TALLY_CLIENTS_OPENED], 1);
     connection->client =
         client_new(worker->base, fd, peer, &worker->conf->client_settings, &exchange_client_events, connection);
     if (tls)
@@ -307,12 +323,23 @@ bool worker_is_idle(const struct worker *worker)
 
 /* ---- the thread ------------------------------------------------------------------------------- */
 
+/* What is there now. Between two turns nothing of it changes. */
+static void tell(const struct worker *worker)
+{
+    counter *tallies = worker->counters->tallies;
+    counter_set(&tallies[TALLY_CLIENTS], worker->connection_count);
+    counter_set(&tallies[TALLY_UPSTREAMS], upstream_pool_connections(worker->pool));
+    counter_set(&tallies[TALLY_UPSTREAMS_OPENED], upstream_pool_opened(worker->pool));
+    counter_set(&tallies[TALLY_IN_FLIGHT], worker->exchange_count);
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
     while (!worker->stopping) {
         event_base_loop(worker->base, EVLOOP_ONCE);
         access_log_turn(worker->access);
+        tell(worker);
         if (worker->draining) {
             atomic_store(&worker->settled, worker->exchange_count == 0);
             atomic_store(&worker->idle, worker->exchange_count == 0 && worker->connection_count == 0);
@@ -336,7 +363,8 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->base = must_allocate(event_base_new_with_config(config));
     event_config_free(config);
     worker->shared = shared;
-    worker->conf = worker_conf_new(conf, tls);
+    worker->counters = counters_new();
+    worker->conf = worker_conf_new(conf, tls, worker->counters);
     worker->store = store_handle_open(shared->store);
     worker->resolver = resolver_client_new(shared->resolver, worker->base);
     worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);
@@ -383,6 +411,7 @@ void worker_free(struct worker *worker)
     store_handle_close(worker->store);
     access_log_close(worker->access);
     worker_conf_unref(worker, worker->conf);
+    counters_free(worker->counters);
     event_base_free(worker->base);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);

@@ -10,6 +10,7 @@
 #include "conf/conf.h"
 #include "proxy/acceptor.h"
 #include "proxy/client.h"
+#include "proxy/counters.h"
 #include "proxy/log.h"
 #include "proxy/resolver.h"
 #include "proxy/tls.h"
@@ -31,8 +32,10 @@ struct budget {
  */
 struct worker_conf {
     struct conf *conf;
-    struct tls *tls; /* of its upstreams */
-    uint32_t refs;   /* exchanges, and 1 for being the present one */
+    struct tls *tls;                      /* of its upstreams */
+    uint32_t refs;                        /* exchanges, and 1 for being the present one */
+    struct route_counters **routes;       /* the worker's, in the order of conf->routes */
+    struct upstream_counters **upstreams; /* of conf->upstreams */
     struct client_settings client_settings;
 };
 
@@ -58,7 +61,8 @@ struct worker {
     struct resolver_client *resolver;
     struct upstream_pool *pool;
     struct access_log *access;
-    struct worker_conf *conf; /* the present one */
+    struct counters *counters; /* read by whoever writes metrics, at any time */
+    struct worker_conf *conf;  /* the present one */
     struct connection *connections;
     size_t connection_count;
     struct exchange *exchanges;

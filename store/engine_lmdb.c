@@ -30,8 +30,10 @@
 #define COUNT_EVERY     16  /* transactions, in a large map */
 #define SMALL_MAP       16384
 #define RECENT_MAX      32768 /* ids that wait in memory, twice: 4 MiB */
-#define RECENT_PER_PAGE 2     /* …for each page of the reserve: a small store lets few wait */
-#define MERGED_PER_PAGE 32    /* that many take a page of the index, or less */
+#define RECENT_MIN      1024
+#define RECENT_SHARE    32 /* a generation for each 32 entries of the index: then two or more meet on a page */
+#define RECENT_PER_PAGE 2  /* …for each page of the reserve: a small store lets few wait */
+#define MERGED_PER_PAGE 32 /* that many take a page of the index, or less */
 
 static const char *const tree_names[TREE_COUNT] = {
     [TREE_INDEX] = "index",         [TREE_RESERVATIONS] = "reservations",
@@ -64,6 +66,13 @@ static uint64_t high_water_mark(const struct lmdb *lmdb)
 {
     uint64_t reserve = reserved_pages(lmdb->max_pages);
     return lmdb->max_pages > reserve ? lmdb->max_pages - reserve : 0;
+}
+
+/* So many that several meet on each page of the index: more would only take memory, and time at the start. */
+static size_t enough_recent(uint64_t index_entries)
+{
+    uint64_t enough = index_entries / RECENT_SHARE;
+    return enough > RECENT_MIN ? enough : RECENT_MIN;
 }
 
 static size_t recent_limit(const struct engine_config *config)
@@ -102,7 +111,7 @@ static void measure_room(struct lmdb *lmdb)
     MDB_envinfo info;
     mdb_env_info(lmdb->env, &info);
     uint64_t file_pages = info.me_last_pgno + 1, mark = high_water_mark(lmdb);
-    lmdb_backup_watch(lmdb->backup, file_pages, mark + (lmdb->max_pages - mark) / 2);
+    lmdb_backup_watch(lmdb->backup, file_pages, mark);
     if (file_pages < mark - mark / 8) {
         lmdb->used_pages = file_pages;
         lmdb->until_count = 0;
@@ -186,6 +195,7 @@ static enum engine_error commit(struct engine *engine, int64_t now_ms)
     if (rc == 0)
         rc = put_counters(lmdb, newest_ms);
     uint64_t in_progress = count_entries(lmdb, TREE_OPEN), unknown = count_entries(lmdb, TREE_UNKNOWN);
+    size_t enough = enough_recent(count_entries(lmdb, TREE_INDEX));
     int64_t oldest_unknown_ms = find_oldest_unknown(lmdb);
     if (rc != 0) {
         abort_transaction(engine);
@@ -198,7 +208,7 @@ static enum engine_error commit(struct engine *engine, int64_t now_ms)
         return lmdb_error(rc);
     }
     lmdb->merged_seq = merged_seq_now(lmdb);
-    recent_commit(lmdb->recent, engine->next_seq);
+    recent_commit(lmdb->recent, engine->next_seq, enough);
     engine->newest_ms = newest_ms;
     lmdb->committed_completed = lmdb->completed;
     lmdb->in_progress = in_progress;

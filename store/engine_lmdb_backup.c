@@ -71,6 +71,14 @@ static void stop(struct lmdb_backup *backup, const char *why)
     shutdown(backup->sockets[ASKER], SHUT_RDWR);
 }
 
+/* The same, and LMDB's transaction is over afterwards. */
+static void stop_now(struct lmdb_backup *backup, const char *why)
+{
+    stop(backup, why);
+    while (backup->reading)
+        pthread_cond_wait(&backup->read, &backup->lock);
+}
+
 void lmdb_stop_backup(struct engine *engine)
 {
     struct lmdb_backup *backup = lmdb_of(engine)->backup;
@@ -82,9 +90,7 @@ void lmdb_stop_backup(struct engine *engine)
 void lmdb_backup_hold(struct lmdb_backup *backup)
 {
     pthread_mutex_lock(&backup->lock);
-    stop(backup, "the disk failed and the store had to be reopened meanwhile; try again");
-    while (backup->reading)
-        pthread_cond_wait(&backup->read, &backup->lock);
+    stop_now(backup, "the disk failed and the store had to be reopened meanwhile; try again");
 }
 
 void lmdb_backup_let(struct lmdb_backup *backup)
@@ -98,9 +104,9 @@ void lmdb_backup_watch(struct lmdb_backup *backup, uint64_t file_pages, uint64_t
         return;
     pthread_mutex_lock(&backup->lock);
     if (file_pages > backup->pages && file_pages > limit)
-        stop(backup,
-             "what was written meanwhile nearly filled the store, and outcomes come first; try again when it is "
-             "less full, or less busy");
+        stop_now(backup,
+                 "what was written meanwhile nearly filled the store, and outcomes come first; try again when it is "
+                 "less full, or less busy");
     pthread_mutex_unlock(&backup->lock);
 }
 

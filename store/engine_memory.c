@@ -329,7 +329,8 @@ static enum engine_error settle(struct engine *engine, const struct record *reco
         store_bytes_unref(node->response);
         store_bytes_unref(node->decision);
         node->response = response ? copy_of(response->data, response->len) : NULL;
-        node->decision = copy_of(outcome->decision.data, outcome->decision.len);
+        node->decision = copy_of(outcome->decision.data,
+                                 outcome->decision.len < RECORD_STRING_MAX ? outcome->decision.len : RECORD_STRING_MAX);
         node->record.outcome.decision = (struct record_text){(const char *)node->decision->data, node->decision->len};
     }
     add_to_sums(memory, node);

@@ -342,7 +342,7 @@ uint64_t recent_mark(const struct recent *recent)
 
 /* ---- the end of a transaction ----------------------------------------------------------------- */
 
-void recent_commit(struct recent *recent, uint64_t next_seq)
+void recent_commit(struct recent *recent, uint64_t next_seq, size_t enough)
 {
     struct generation *young = recent->young, *old = recent->old;
     young->committed = young->count;
@@ -353,7 +353,7 @@ void recent_commit(struct recent *recent, uint64_t next_seq)
         old->entries[(uint32_t)old->order[old->merged]].indexed = true;
     if (is_merged(old))
         empty(recent, old);
-    if (!old->count && young->count >= recent->limit)
+    if (!old->count && young->count && (young->count >= enough || young->count >= recent->limit))
         grow_old(recent, next_seq);
 }
 

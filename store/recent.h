@@ -5,8 +5,9 @@
  * each RESERVE was most of what a new key cost. So the ids wait here, and are merged into the index in the order of the
  * index, in small slices: neighbours then share a page. There are two generations:
  *
- *     young   takes what is reserved, until it holds `limit`; then, if the old one is empty, it becomes the old one
- *     old     sorted once, and then merged slice by slice; forgotten as a whole when its last slice is committed
+ *     young   takes what is reserved, until it holds enough, at most `limit`; then, if the old one is empty, it becomes
+ * the old one old     sorted once, and then merged slice by slice; forgotten as a whole when its last slice is
+ * committed
  *
  * As two ids are merged for each that comes, the old one is gone before the young one is full: nothing ever waits for
  * it.
@@ -75,8 +76,8 @@ size_t recent_owes(const struct recent *recent);
 /* All that is older than this is in the index, or gone, once the present transaction is committed. 0: as before. */
 uint64_t recent_mark(const struct recent *recent);
 
-/* `next_seq`: what the next reservation will get. */
-void recent_commit(struct recent *recent, uint64_t next_seq);
+/* `next_seq`: what the next reservation will get. `enough`: so many young ones are worth merging; at most the limit. */
+void recent_commit(struct recent *recent, uint64_t next_seq, size_t enough);
 void recent_rollback(struct recent *recent);
 
 /* The youngest entry of this id. A hint: the record may be newer than the caller's snapshot, or gone. */

@@ -272,10 +272,11 @@ void store_status(struct store *store, struct store_status *out)
     *out = store->status;
     pthread_mutex_unlock(&store->status_lock);
     out->waiters = atomic_load(&store->writer.lines.waiting);
+    out->now_ms = store_clock_now_ms(&store->clock);
     out->look_ups_fail = atomic_load_explicit(&store->look_ups_fail, memory_order_relaxed);
     if (out->look_ups_fail && !out->failing) {
         out->failing = true;
-        out->failing_since_ms = store_clock_now_ms(&store->clock);
+        out->failing_since_ms = out->now_ms;
     }
 }
 

@@ -248,6 +248,7 @@ struct store_status {
     int64_t failing_since_ms; /* store time; 0 if not failing */
     bool look_ups_fail;       /* …of which these, now */
     bool full;                /* new keys are refused */
+    int64_t now_ms;           /* store time of this look */
     uint64_t used_bytes, max_bytes;
     uint64_t in_progress, completed, unknown;
     uint64_t waiters;

@@ -237,6 +237,9 @@ if built release; then
     kills=100
     [ $all = yes ] && kills=2000
     counted "kill -9 under load, $kills times" python3 tests/crash/kill_loop.py --einmal build/release/einmal --kills $kills
+    losses=20
+    [ $all = yes ] && losses=300
+    counted "power lost under load, $losses times" python3 tests/crash/power_loss.py --einmal build/release/einmal --kills $losses
 fi
 if [ -n "$fuzz_job" ]; then
     heading "fuzzing, $seconds s a target"

@@ -132,8 +132,10 @@ def answer_of(source):
     return Varying()
 
 
-def kill_and_start(world, proxy, number):
+def kill_and_start(world, proxy, number, power):
     proxy.kill()
+    if power:
+        power.cut()
     try:
         proxy.start()
         return True
@@ -178,13 +180,15 @@ class CountingApi(Api):
             return self.effects[("POST", "/orders", key)]
 
 
-def run(arguments, directory):
+def run(arguments, directory, power=None, durability="strict"):
+    """`power`: what power_loss.py makes of each kill."""
     world = World(arguments.seed)
     source = random.Random(arguments.seed + 1)
     address = own_address()
     api = CountingApi(address, keep=1000)
     api.reply(answer_of(source))
-    proxy = Einmal(os.path.abspath(arguments.einmal), directory, address, api.url, store={"max_size": "1GiB"},
+    proxy = Einmal(os.path.abspath(arguments.einmal), directory, address, api.url, env=power.env if power else None,
+                   store={"max_size": "1GiB", "durability": durability},
                    log={"access": False, "level": "warning"})
     proxy.start()
     threads = [threading.Thread(target=work, args=(world, proxy.address), daemon=True) for _ in range(arguments.clients)]
@@ -195,7 +199,7 @@ def run(arguments, directory):
     while kills < arguments.kills:
         time.sleep(source.choice((0.05, 0.15, 0.3, 0.5)) + source.random() * 0.1)
         kills += 1
-        if not kill_and_start(world, proxy, kills):
+        if not kill_and_start(world, proxy, kills, power):
             break
         if kills % 100 == 0:
             print("%d kills, %d answers, %d keys, %d effects" % (kills, world.requests, world.next_key, api.executed_count))
@@ -205,7 +209,7 @@ def run(arguments, directory):
     for thread in threads:
         thread.join(30)
     if proxy.alive:
-        kill_and_start(world, proxy, kills + 1)
+        kill_and_start(world, proxy, kills + 1, power)
     time.sleep(0.5)
     counts = final_check(world, api, proxy, list(world.bodies)) if proxy.alive else {}
     if proxy.alive and proxy.stop() != 0:

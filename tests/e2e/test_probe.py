@@ -2,11 +2,12 @@
 
 Every test counts at the API: how often the action took effect (POST), and how often it was asked (GET or HEAD).
 """
+import random
 import signal
 import threading
 import time
 
-from lib.case import Closed, Raw, Reply, Skip, Truncated, test
+from lib.case import Client, Closed, Raw, Reply, Skip, Truncated, test
 
 BROKEN = Raw(end="close")  # the effect is counted, the answer lost
 FOUND = b'{"ref":"k","total":7}'
@@ -288,7 +289,7 @@ def waiters_not_happened(t):
 
 @test("attempts at once: those who wait get what the one who asked gets, and none asks again", "race asan")
 def waiters_undecided(t):
-    probing(t, settle="60s")
+    probing(t, settle="60s", upstream={"keepalive": 0})
     rows = [("early", BROKEN, Reply(404), "in-progress"), ("fails", BROKEN, Raw(end="close"), "outcome-unknown"),
             ("recorded", Reply(500, body=b"half done"), Reply(503), None)]
     for key, first, reply, code in rows:
@@ -473,6 +474,66 @@ def crash_not_happened(t):
 def crash_after_execution(t):
     crash_at(t, "before-abandon", Raw(lambda connection, request: t.api.on(BROKEN, method="POST", key="k", times=1),
                                       b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"), "asks", {2})
+
+
+class Bookkeeper:
+    """An API that fails now and then, before or after it acts, and can be asked what it did."""
+    before_body = True
+
+    def __init__(self, api):
+        self.api, self.random = api, random.Random(7)
+
+    def perform(self, connection, request):
+        chance = self.random.random()
+        if request.method == "GET":
+            self.api.executed(connection, request)
+            known = self.api.count(method="POST", key=request.path.rsplit("/", 1)[1])
+            return Reply(503 if chance < 0.1 else 200 if known else 404, body=b'{"known":%d}' % known).perform(connection, request)
+        if chance < 0.15:
+            connection.reset()
+            return False
+        self.api.executed(connection, request)
+        if chance < 0.3:
+            connection.close()
+            return False
+        return Reply(delay=chance / 30).perform(connection, request)
+
+
+def until_done(t, keys, final):
+    """A client as it should be: the same request with the same key until the answer is final."""
+    for key in keys:
+        while key not in final:
+            client = None
+            try:
+                client = Client(t.proxy.address, 10 * t.slow)
+                answer = client.ask(key=key)
+                if answer.status in (200, 201):
+                    final[key] = answer.status
+            except (OSError, Closed, Truncated):
+                pass
+            finally:
+                if client:
+                    client.close()
+            if key not in final:
+                time.sleep(0.1)
+
+
+@test("kill -9 again and again, an API that loses answers: asked, every action ends as executed, exactly once", "crash-steps",
+      seconds=90)
+def exactly_once(t):
+    """More than `at most once`: what the API can tell turns every unknown ending into a known one."""
+    probing(t, settle="%dms" % (800 * t.slow), upstream={"response_timeout": "2s"})
+    t.api.reply(Bookkeeper(t.api))
+    final, keys = {}, ["k%d" % number for number in range(80)]
+    threads = [t.thread(until_done, t, keys[first::8], final) for first in range(8)]
+    for pause in (0.2, 0.3, 0.1, 0.5, 0.3):
+        time.sleep(pause)
+        t.proxy.restart()
+    for thread in threads:
+        thread.join(60 * t.slow)
+    t.equal(len(final), len(keys), "all come to an end")
+    t.equal({key: executed(t, key) for key in keys if executed(t, key) != 1}, {}, "each executed once")
+    t.fd_level = t.proxy.fds()
 
 
 @test("SIGTERM: a probe comes to its end; at the drain limit it is put back, 503 draining for all (O01)", "race asan")

@@ -172,14 +172,3 @@ def environment_in_the_file(t):
     bad.spawn()
     t.equal(bad.wait(), 2, "an unset variable")
     t.check("NO_SUCH_NAME" in bad.stderr() and "error" in bad.stderr(), "named", bad.stderr())
-
-
-@test("what belongs to later versions is refused by name, not ignored", "asan")
-def not_supported_yet(t):
-    t.ordinary = False
-    later = [{"watch_config": True}]
-    for number, settings in enumerate(later):
-        proxy = t.prepare("-%d" % number, **settings)
-        proxy.spawn()
-        t.equal(proxy.wait(), 2, "exit code for %r" % settings)
-        t.check("not supported" in proxy.stderr() and "einmal.yaml:" in proxy.stderr(), "%r" % settings, proxy.stderr())

@@ -6,7 +6,8 @@
  * ahead by what the input says, so that deadlines of minutes pass in no time. What must hold, whatever the input:
  *
  *     the API gets well-formed requests only, framed once;
- *     no key reaches it twice (every status is recorded here, nothing is released);
+ *     no key reaches it twice (every status is recorded here, nothing is released, and a probe never says that
+ *     something has not happened);
  *     what a client gets begins with a status line;
  *     when everybody has left and time has passed, no exchange and no connection is left.
  *
@@ -114,6 +115,10 @@ static void load_configuration(void)
         "limits: {header_bytes: 2KiB, headers: 24, request_target: 512}\n"
         "upstreams: {api: {url: \"http+unix:%s/api\"}}\n"
         "routes:\n"
+        "  - {name: p, match: {path: /p/**}, scope: [], retention: 3650d, max_response_body: 16KiB, on_unknown: "
+        "probe,\n"
+        "     statuses: {completed: [], release: [], unknown: [500], other: completed}, cors: [\"https://a\"],\n"
+        "     probe: {path: \"/q/{key}?a={json:/a}\", not_happened: []}}\n"
         "  - {name: r, match: {path: /**}, scope: [], retention: 3650d, max_request_body: 8KiB, max_response_body: "
         "16KiB,\n"
         "     statuses: {completed: [], release: [], unknown: [500], other: completed}, cors: [\"https://a\"]}\n";

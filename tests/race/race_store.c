@@ -4,11 +4,14 @@
  *
  *     race_store [SECONDS]
  *
- * Each thread has a handle of its own and plays owners, waiters and those who leave, all on few keys, while another
- * thread asks for the status, declares scopes, and injects failing commits (memory engine). What must hold whatever
- * happens: one holder of a token at a time, every op answered exactly once, and after all is over nobody waits and
- * nothing is in progress.
+ * Each thread has a handle of its own and plays owners, waiters and those who leave, all on few keys, while other
+ * threads list and look at the actions, resolve and forget them, make copies, ask for the status, declare scopes, and
+ * inject failing commits; LMDB is closed and opened again after each. What must hold whatever happens: what is listed
+ * is listed once and in order, one holder of a token at a time, every op answered exactly once, and after all is over
+ * nobody waits and nothing is in progress.
  */
+#include "tests/support/lmdb_fault.c"
+
 #include "tests/store/driver.h"
 
 #include <stdatomic.h>
@@ -147,6 +150,78 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
+/* ---- people ----------------------------------------------------------------------------------- */
+
+#define PEOPLE 3
+
+static atomic_uint pages_read, copies_made, failures_survived;
+
+static void count_message(void *arg, enum store_log_level level, const char *message)
+{
+    (void)arg, (void)level;
+    if (strstr(message, "can write again"))
+        atomic_fetch_add(&failures_survived, 1);
+}
+
+static void read_page(struct store *store, struct store_query *query)
+{
+    struct store_page page;
+    uint64_t number = query->after;
+    if (store_scan(store, query, &page) != STORE_READ_DONE)
+        return; /* its engine is out of order for a moment */
+    for (size_t i = 0; i < page.count; i++) {
+        struct store_action action;
+        if (page.actions[i].number <= number || (query->state && page.actions[i].state != query->state))
+            driver_die("a page is not what was asked for");
+        number = page.actions[i].number;
+        store_get(store, &page.actions[i].id, &action);
+        store_action_clear(&action);
+    }
+    query->after = page.next;
+    store_page_clear(&page);
+}
+
+static void decide(struct driver *driver, unsigned turn)
+{
+    struct asked op = ending_op(turn % 2 ? STORE_RESOLVE : STORE_FORGET, turn % KEYS, 0, 0);
+    op.op.to_state = turn % 4 == 1 ? STORE_COMPLETED : STORE_RELEASED;
+    op.op.decision = "so it was";
+    op.op.retention_ms = 10;
+    enum store_answer answer = tell(driver, op).answer;
+    if (answer != STORE_DONE && answer != STORE_REFUSED && answer != STORE_FAILED)
+        driver_die("a decision was answered with something else");
+}
+
+static void *be_a_person(void *arg)
+{
+    struct driver driver = {.store = arg, .handle = store_handle_open(arg)};
+    struct store_query queries[] = {{.limit = 3}, {.limit = 2, .state = STORE_UNKNOWN}, {.limit = 100, .task = "t"}};
+    for (unsigned turn = 0; !atomic_load(&over); turn++) {
+        read_page(driver.store, &queries[turn % 3]);
+        if (turn % 7 == 0)
+            decide(&driver, turn / 7);
+        atomic_fetch_add(&pages_read, 1);
+    }
+    store_handle_close(driver.handle);
+    return NULL;
+}
+
+/* One after the other; some are stopped on their way. */
+static void *make_copies(void *arg)
+{
+    char error[500];
+    while (!atomic_load(&over)) {
+        FILE *file = tmpfile();
+        if (!file)
+            driver_die("no file for a copy");
+        if (store_backup(arg, fileno(file), error, sizeof error))
+            atomic_fetch_add(&copies_made, 1);
+        fclose(file);
+        usleep(1000);
+    }
+    return NULL;
+}
+
 static void disturb(struct store *store, const char *engine, unsigned seconds)
 {
     static const enum engine_memory_fault faults[] = {ENGINE_MEMORY_COMMIT_FAILS, ENGINE_MEMORY_COMMIT_LIES,
@@ -158,8 +233,12 @@ static void disturb(struct store *store, const char *engine, unsigned seconds)
         int64_t ms;
         store_status(store, &status);
         store_declare_scope(store, "orders", digest, 5000, &ms);
+        if (i % 3 == 0)
+            store_backup_stop(store);
         if (strcmp(engine, "memory") == 0)
             engine_memory_inject(store_engine_of(store), faults[i % 4], i % 5);
+        else if (i % 16 == 15)
+            lmdb_fault_set("meta EIO 1 1");
         usleep(3000);
     }
 }
@@ -172,7 +251,7 @@ static void race(const char *engine, unsigned seconds)
     char error[500];
     uint64_t grants = 0, answers = 0;
     driver_configure(&driver, engine);
-    driver.config.log = NULL;
+    driver.config.log = count_message;
     driver.store = store_open(&driver.config, error, sizeof error);
     if (!driver.store)
         driver_die(error);
@@ -181,6 +260,10 @@ static void race(const char *engine, unsigned seconds)
         workers[i] = (struct worker){.store = driver.store, .random = 1234567 + i};
         pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]);
     }
+    pthread_t people[PEOPLE], copier;
+    for (unsigned i = 0; i < PEOPLE; i++)
+        pthread_create(&people[i], NULL, be_a_person, driver.store);
+    pthread_create(&copier, NULL, make_copies, driver.store);
     disturb(driver.store, engine, seconds);
     atomic_store(&over, true);
     if (strcmp(engine, "memory") == 0)
@@ -190,6 +273,9 @@ static void race(const char *engine, unsigned seconds)
         grants += workers[i].grants;
         answers += workers[i].answers;
     }
+    for (unsigned i = 0; i < PEOPLE; i++)
+        pthread_join(people[i], NULL);
+    pthread_join(copier, NULL);
     for (unsigned i = 0; i < 400; i++) { /* what was kept is still being written */
         store_status(driver.store, &status);
         if (!status.in_progress && !status.waiters)
@@ -201,7 +287,15 @@ static void race(const char *engine, unsigned seconds)
     if (!store_close(driver.store, 5000))
         driver_die("not everything was written");
     driver_remove(&driver);
-    printf("%s: %llu answers, %llu grants\n", engine, (unsigned long long)answers, (unsigned long long)grants);
+    if (!atomic_load(&failures_survived) || !atomic_load(&pages_read) ||
+        (!atomic_load(&copies_made) && strcmp(engine, "lmdb") == 0))
+        driver_die("the people saw nothing, or nothing failed");
+    printf("%s: %llu answers, %llu grants, %u pages read, %u copies, %u failures\n", engine,
+           (unsigned long long)answers, (unsigned long long)grants, atomic_load(&pages_read), atomic_load(&copies_made),
+           atomic_load(&failures_survived));
+    atomic_store(&pages_read, 0);
+    atomic_store(&copies_made, 0);
+    atomic_store(&failures_survived, 0);
 }
 
 int main(int argc, char **argv)
@@ -209,5 +303,6 @@ int main(int argc, char **argv)
     unsigned seconds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 3;
     race("memory", seconds);
     race("lmdb", seconds);
+    race("lmdb-merging", seconds);
     return 0;
 }

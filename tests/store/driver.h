@@ -49,8 +49,11 @@ static inline void driver_die(const char *what)
     abort();
 }
 
-static inline void driver_configure(struct driver *driver, const char *engine)
+/* "lmdb-merging" is the engine lmdb with so little memory for recent ids that it merges all the time. */
+static inline void driver_configure(struct driver *driver, const char *name)
 {
+    bool merging = strcmp(name, "lmdb-merging") == 0;
+    const char *engine = merging ? "lmdb" : name;
     const char *base = getenv("TMPDIR");
     memset(driver, 0, sizeof *driver);
     snprintf(driver->path, sizeof driver->path, "%s/einmal-store-XXXXXX", base ? base : "/tmp");
@@ -62,6 +65,7 @@ static inline void driver_configure(struct driver *driver, const char *engine)
                                            .create = true,
                                            .waiters_per_action = 128,
                                            .waiters = 1000,
+                                           .recent_max = merging ? 3 : 0,
                                            .log = driver_log,
                                            .log_arg = driver};
 }

@@ -107,4 +107,4 @@ static const struct store_case fault_cases[] = {
     {"the disk fails for long", the_disk_fails_for_long, strict_durability},
 };
 
-RUN_CASES(faults, fault_cases, "lmdb")
+RUN_CASES(faults, fault_cases, "lmdb", "lmdb-merging")

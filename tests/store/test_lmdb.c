@@ -102,6 +102,12 @@ static void a_crash_leaves_unknown(struct fixture *fixture)
     store_status(driver->store, &status);
     CHECK_EQUAL(status.unknown, 601, "at once, before anybody asks");
     CHECK_EQUAL(status.in_progress, 0);
+    struct store_page page;
+    CHECK_EQUAL(
+        store_scan(driver->store, &(struct store_query){.state = STORE_UNKNOWN, .limit = STORE_PAGE_MAX}, &page),
+        STORE_READ_DONE);
+    CHECK(page.count == 601 && page.actions[0].reason == STORE_REASON_CRASH, "and people see it");
+    store_page_clear(&page);
     struct asked op = reserve_op(100, 1);
     CHECK(store_look_up(driver->handle, &op.op), "no wait");
     struct store_result *result = &op.op.result;
@@ -113,6 +119,55 @@ static void a_crash_leaves_unknown(struct fixture *fixture)
     CHECK_EQUAL(tell(driver, reserve_op(8, 1)).expires_ms, STORE_FOREVER);
     op.op.retry_unknown = true;
     CHECK_EQUAL(tell(driver, op).answer, STORE_GRANTED_UNKNOWN);
+}
+
+/* Everything is in progress, and what room outcomes would need is taken. */
+static void leave_full(struct driver *driver)
+{
+    static uint64_t tokens[5000];
+    unsigned count = 0;
+    while (count < 5000 && (tokens[count] = granted(driver, 100 + count, 1)))
+        count++;
+    for (unsigned i = 0; i < count; i += 2)
+        tell_with(driver, ending_op(STORE_COMPLETE, 100 + i, tokens[i], 0), 1500, i);
+}
+
+static void small_store(struct store_config *config)
+{
+    config->max_size = 1 << 20;
+}
+
+/* All that are listed in this state; each must look as what a crash leaves. */
+static size_t count_dead(struct fixture *fixture, enum store_state state)
+{
+    struct store_query query = {.state = state, .limit = 300};
+    size_t count = 0;
+    do {
+        struct store_page page;
+        CHECK_EQUAL(store_scan(fixture->driver.store, &query, &page), STORE_READ_DONE);
+        for (size_t i = 0; i < page.count; i++, count++) {
+            struct store_action action;
+            CHECK(page.actions[i].reason == STORE_REASON_CRASH && page.actions[i].executions == 1);
+            CHECK_EQUAL(store_get(fixture->driver.store, &page.actions[i].id, &action), STORE_READ_DONE);
+            CHECK_EQUAL(action.state, state);
+            store_action_clear(&action);
+        }
+        query.after = page.next;
+        store_page_clear(&page);
+    } while (query.after);
+    return count;
+}
+
+/* What people see is right even so: whose owner is dead is unknown. */
+static void a_crash_leaves_unknown_in_a_full_store(struct fixture *fixture)
+{
+    struct driver *driver = &fixture->driver;
+    die_in_between(fixture, leave_full);
+    struct store_status status;
+    store_status(driver->store, &status);
+    CHECK(status.in_progress > 0, "the store was too full to make all of them unknown");
+    CHECK_EQUAL(count_dead(fixture, STORE_UNKNOWN), status.in_progress + status.unknown);
+    CHECK_EQUAL(count_dead(fixture, STORE_IN_PROGRESS), 0);
 }
 
 static void leave_regranted(struct driver *driver)
@@ -429,6 +484,7 @@ static const struct store_case lmdb_cases[] = {
     {"records survive", records_survive, NULL},
     {"store time never goes back", store_time_never_goes_back, NULL},
     {"a crash leaves unknown", a_crash_leaves_unknown, NULL},
+    {"a crash leaves unknown in a full store", a_crash_leaves_unknown_in_a_full_store, small_store},
     {"a crash keeps the prior outcome", a_crash_keeps_the_prior_outcome, NULL},
     {"answered survives kill, strict", what_was_answered_survives_kill, strict_durability},
     {"answered survives kill, process", what_was_answered_survives_kill, process_durability},
@@ -447,4 +503,4 @@ static const struct store_case lmdb_cases[] = {
     {"a larger file than max_size", a_larger_file_than_max_size, NULL},
 };
 
-RUN_CASES(lmdb, lmdb_cases, "lmdb")
+RUN_CASES(lmdb, lmdb_cases, "lmdb", "lmdb-merging")

@@ -1,15 +1,17 @@
 /*
- * test_model.c - 100 000 random operations: both engines and a naive model must give the same answers.
+ * test_model.c - 100 000 random operations: all engines and a naive model must give the same answers.
  *
  * The model is a table of a few actions, each a struct with the contract's words, and one `if` after the other; it
  * shares no code with the ledger. Operations are one at a time, so there is no line; what waiting means is the contract
- * test's subject. Time is moved in steps, and the model is told the store's time of each answer by the answer itself.
+ * test's subject. Now and then what the stores show to people is compared as well. Time is moved in steps, and the
+ * model is told the store's time of each answer by the answer itself.
  */
 #include "tests/store/driver.h"
 
 #include <criterion/criterion.h>
 
 #define OPERATIONS 100000
+#define ENGINES    3
 #define KEYS       24
 #define IDENTITIES 3
 #define CONTENTS   3
@@ -164,7 +166,7 @@ static struct expected model_person(struct world *world, struct model *model, co
     return (struct expected){.answer = STORE_DONE};
 }
 
-/* ---- asking all three ------------------------------------------------------------------------- */
+/* ---- asking all ------------------------------------------------------------------------- */
 
 static size_t random_length(struct world *world)
 {
@@ -277,7 +279,7 @@ static void do_operation(struct world *world, struct engine_state *engines, unsi
         store_bytes_unref(op->response);
         op->response = body;
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < ENGINES; i++) {
         struct asked one = asked;
         if (kind >= 10 && kind < 19)
             one.op.token = owns ? engines[i].tokens[key][identity] : world->spent[key][identity];
@@ -294,38 +296,115 @@ static void do_operation(struct world *world, struct engine_state *engines, unsi
     store_bytes_unref(op->response);
 }
 
+static const struct model *model_of(const struct world *world, const struct store_id *id)
+{
+    for (unsigned key = 0; key < KEYS; key++)
+        for (unsigned identity = 0; identity < IDENTITIES; identity++) {
+            struct store_id one = id_of(key, identity + 1);
+            if (memcmp(&one, id, sizeof one) == 0)
+                return &world->actions[key][identity];
+        }
+    return NULL;
+}
+
+static void compare_action(const struct world *world, const char *engine, const struct store_action *action)
+{
+    const struct model *model = model_of(world, &action->id);
+    cr_assert(model && is_live(world, model), "%s: what is listed must be there", engine);
+    cr_assert(action->state == model->state, "%s: listed in state %d and should be %d", engine, (int)action->state,
+              (int)model->state);
+    cr_assert(action->executions == model->executions, "%s: listed with %u executions", engine, action->executions);
+    if (action->state == STORE_UNKNOWN)
+        cr_assert(action->reason == model->reason, "%s: listed with another reason", engine);
+}
+
+/* All pages of a query; returns how many actions there are. */
+static unsigned read_pages(const struct world *world, const struct engine_state *engine, struct store_query query)
+{
+    unsigned count = 0;
+    uint64_t number = 0;
+    do {
+        struct store_page page;
+        cr_assert(store_scan(engine->driver.store, &query, &page) == STORE_READ_DONE);
+        for (size_t i = 0; i < page.count; i++, count++) {
+            cr_assert(page.actions[i].number > number, "%s: in order, and nothing twice", engine->name);
+            number = page.actions[i].number;
+            compare_action(world, engine->name, &page.actions[i]);
+        }
+        query.after = page.next;
+        store_page_clear(&page);
+    } while (query.after);
+    return count;
+}
+
+static void compare_one(const struct world *world, const struct engine_state *engine, unsigned key, unsigned identity)
+{
+    const struct model *model = &world->actions[key][identity];
+    struct store_action action;
+    struct store_id id = id_of(key, identity + 1);
+    enum store_read read = store_get(engine->driver.store, &id, &action);
+    cr_assert((read == STORE_READ_DONE) == is_live(world, model), "%s: one is there or not", engine->name);
+    if (read == STORE_READ_DONE)
+        compare_action(world, engine->name, &action);
+    if (read == STORE_READ_DONE && action.state != STORE_IN_PROGRESS)
+        cr_assert(model->has_response ? is_body(action.response, model->len, model->seed) : !action.response,
+                  "%s: one is shown with its response", engine->name);
+    store_action_clear(&action);
+}
+
+/* What people see is what the model holds, no more and no less. */
+static void compare_pages(struct world *world, const struct engine_state *engines)
+{
+    static const enum store_state states[] = {0, STORE_IN_PROGRESS, STORE_COMPLETED, STORE_UNKNOWN};
+    struct store_query query = {
+        .state = states[roll(world, 4)], .task = roll(world, 2) ? "t" : NULL, .limit = 1 + roll(world, 40)};
+    unsigned expected = 0, key = roll(world, KEYS), identity = roll(world, IDENTITIES);
+    for (unsigned i = 0; i < KEYS * IDENTITIES; i++) {
+        const struct model *model = &world->actions[i / IDENTITIES][i % IDENTITIES];
+        expected += is_live(world, model) && (!query.state || query.state == model->state);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned count = read_pages(world, &engines[i], query);
+        cr_assert(count == expected, "%s: %u listed and should be %u", engines[i].name, count, expected);
+        compare_one(world, &engines[i], key, identity);
+    }
+}
+
 /* The stores' clocks also run by themselves. Everything here is a multiple of STEP, so that what passes meanwhile
  * decides nothing. */
 static void move_time(struct world *world, struct engine_state *engines)
 {
     int64_t step = (int64_t)STEP * (1 + roll(world, 4));
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < ENGINES; i++)
         store_move_clock(engines[i].driver.store, step);
     world->now += step;
 }
 
-Test(model, both_engines_do_what_the_contract_says, .timeout = 300)
+Test(model, all_engines_do_what_the_contract_says, .timeout = 300)
 {
     static struct world world;
-    static struct engine_state engines[2];
-    static const char *const names[2] = {"memory", "lmdb"};
+    static struct engine_state engines[ENGINES];
+    static const char *const names[ENGINES] = {"memory", "lmdb", "lmdb-merging"};
     const char *seed = getenv("EINMAL_TEST_SEED");
     world.random = seed ? strtoull(seed, NULL, 10) : 20261201;
     world.now = 1;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < ENGINES; i++) {
         engines[i].name = names[i];
         driver_start(&engines[i].driver, names[i]);
     }
     for (unsigned number = 0; number < OPERATIONS; number++) {
         do_operation(&world, engines, number);
+        if (number % 50 == 49)
+            compare_pages(&world, engines);
         if (number % 200 == 199)
             move_time(&world, engines);
     }
-    struct store_status status[2];
-    for (unsigned i = 0; i < 2; i++) {
+    struct store_status status[ENGINES];
+    for (unsigned i = 0; i < ENGINES; i++) {
         store_status(engines[i].driver.store, &status[i]);
         cr_assert(driver_stop(&engines[i].driver), "%s: everything is written", names[i]);
     }
-    cr_assert(status[0].in_progress == status[1].in_progress, "in progress %llu, %llu",
-              (unsigned long long)status[0].in_progress, (unsigned long long)status[1].in_progress);
+    for (unsigned i = 1; i < ENGINES; i++)
+        cr_assert(status[0].in_progress == status[i].in_progress, "%s: in progress %llu, %llu", names[i],
+                  (unsigned long long)status[0].in_progress, (unsigned long long)status[i].in_progress);
 }

@@ -486,15 +486,6 @@ Test(conf_errors, side_listeners)
     CHECK(rows);
 }
 
-Test(conf_errors, later_versions)
-{
-    static const struct row rows[] = {
-        {"watch_config", CONF_UPSTREAMS "watch_config: true\n",
-         AT("3:15") "watch_config: 'true' is not supported yet\n"},
-    };
-    CHECK(rows);
-}
-
 Test(conf_errors, all_errors_of_a_file_in_one_run_in_its_order)
 {
     char *text = conf_read_whole(TEST_SOURCE_DIR "/unit/conf/broken.yaml");

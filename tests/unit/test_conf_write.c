@@ -127,6 +127,9 @@ Test(conf_write, loads_again_to_the_same)
         "ca.pem,\n"
         "    certificate: c.pem, key: k.pem, server_name: other.example, verify: false}}\n"
         "  b: {url: \"http+unix:/b c\"}\ndefault_upstream: b\nroutes:\n  - {name: r, upstream: a}\n",
+        API "health: {address: \"0.0.0.0:1\"}\nadmin: {address: \"einmal.example:1\", token_file: \"/t $$\"}\n",
+        API "admin: {address: \"unix:/a b\", mode: 0600}\n",
+        API "admin: {address: \"localhost:2\"}\n",
         "upstreams:\n  a: {url: \"http://a\"}\n  b: {url: \"https://b\"}\nroutes: [{name: r, upstream: b}]\n",
         "health: {address: 0.0.0.0:9181}\nadmin: {address: \"[::]:9180\", token_file: /t}\n" API,
         "admin: {address: \"unix:/run/a.sock\", mode: 0600}\n" API,
@@ -172,9 +175,9 @@ Test(conf_write, defaults_are_filled_in)
 {
     struct conf *conf =
         load("listen: [{address: unix:/s, tls: {certificate: c, key: k}}]\n"
+             "health: {address: \"h:1\"}\nadmin: {address: unix:/a}\n"
              "upstreams: {api: {url: \"https://a\"}}\nroutes:\n  - name: r\n"
-             "    key: [{header: K}, {derive: [body]}]\n    on_unknown: probe\n    probe: {path: \"/{key}\"}\n"
-             "admin: {address: unix:/a}\n");
+             "    key: [{header: K}, {derive: [body]}]\n    on_unknown: probe\n    probe: {path: \"/{key}\"}\n");
     char *text = written(conf);
     expect_lines(&root_section, text);
     static const char *const lines[] = {
