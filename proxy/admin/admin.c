@@ -212,6 +212,7 @@ struct admin *admin_new(struct conf *conf, struct admin_token token, struct stor
     admin->hooks = *hooks;
     admin->started_ms = monotonic_ms();
     admin->settings = (struct client_settings){.limits = {HEADER_BYTES, HEADERS, REQUEST_TARGET},
+                                               .fresh = must_allocate(malloc(CLIENT_INPUT_MAX)),
                                                .header_timeout = HEADER_MS,
                                                .body_timeout = BODY_MS,
                                                .idle_timeout = IDLE_MS,
@@ -284,5 +285,6 @@ void admin_free(struct admin *admin)
     admin_token_free(&admin->token);
     pthread_mutex_destroy(&admin->lock);
     pthread_cond_destroy(&admin->detached_cond);
+    free(admin->settings.fresh);
     free(admin);
 }
