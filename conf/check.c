@@ -9,6 +9,7 @@
 #include "conf/component.h"
 #include "conf/own.h"
 #include "conf/pattern.h"
+#include "conf/suspect.h"
 #include "proxy/span.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -25,108 +26,41 @@ static struct place place_of(const struct reader *reader, const yaml_node_t *map
     return reader_place(reader, node_of(reader, mapping, name));
 }
 
-/* ---- keys from what changes with every attempt ------------------------------------------------ */
+/* ---- what changes with every attempt ---------------------------------------------------------- */
 
-enum name_test { NAME_IS, NAME_ENDS, NAME_CONTAINS };
-
-struct suspect {
-    enum name_test test;
-    const char *text; /* lower case, "_" for "-" */
-    const char *what;
-};
-
-static const char a_time[] = "a time";
-static const char a_signature[] = "a signature";
-static const char a_trace[] = "a trace or request id";
-
-static const struct suspect suspects[] = {
-    {NAME_IS, "date", a_time},
-    {NAME_IS, "time", a_time},
-    {NAME_IS, "datetime", a_time},
-    {NAME_IS, "ts", a_time},
-    {NAME_IS, "now", a_time},
-    {NAME_IS, "age", a_time},
-    {NAME_IS, "expires", a_time},
-    {NAME_ENDS, "_at", a_time},
-    {NAME_ENDS, "_date", a_time},
-    {NAME_ENDS, "_time", a_time},
-    {NAME_CONTAINS, "timestamp", a_time},
-    {NAME_CONTAINS, "signature", a_signature},
-    {NAME_CONTAINS, "hmac", a_signature},
-    {NAME_IS, "sig", a_signature},
-    {NAME_IS, "traceparent", a_trace},
-    {NAME_IS, "tracestate", a_trace},
-    {NAME_CONTAINS, "trace_id", a_trace},
-    {NAME_CONTAINS, "traceid", a_trace},
-    {NAME_CONTAINS, "trace_context", a_trace},
-    {NAME_CONTAINS, "span_id", a_trace},
-    {NAME_CONTAINS, "spanid", a_trace},
-    {NAME_CONTAINS, "request_id", a_trace},
-    {NAME_CONTAINS, "requestid", a_trace},
-    {NAME_CONTAINS, "x_b3_", a_trace},
-};
-
-/* "sentAt", "Sent-At" and "sent_at" are one name to us: lower case with "_" between the words. */
-static void plain_name(const char *name, char *out, size_t size)
+/* Component lists that were read without an error have an item for each node; those of a preset or default have none.
+ */
+static void warn_suspicious(struct reader *reader, const yaml_node_t *node, const struct component_list *list,
+                            const char *path, const char *consequence)
 {
-    size_t len = 0;
-    for (const char *c = name; *c && len + 2 < size; c++) {
-        bool upper = *c >= 'A' && *c <= 'Z';
-        bool begins_word = upper && c > name && c[-1] >= 'a' && c[-1] <= 'z';
-        if (begins_word)
-            out[len++] = '_';
-        out[len++] = (char)(upper ? *c | 0x20 : *c == '-' ? '_' : *c);
-    }
-    out[len] = '\0';
-}
-
-static const char *suspicion(const struct component *component)
-{
-    char name[128];
-    const char *slash = component->kind == COMPONENT_JSON ? strrchr(component->argument, '/') : NULL;
-    bool named = component->kind == COMPONENT_JSON || component->kind == COMPONENT_HEADER ||
-                 component->kind == COMPONENT_FORM || component->kind == COMPONENT_QUERY_NAME ||
-                 component->kind == COMPONENT_COOKIE || component->kind == COMPONENT_PATH_NAME;
-    if (!named)
-        return NULL;
-    plain_name(slash ? slash + 1 : component->argument, name, sizeof name);
-    size_t len = strlen(name);
-    for (size_t i = 0; i < COUNT(suspects); i++) {
-        const struct suspect *suspect = &suspects[i];
-        size_t suspect_len = strlen(suspect->text);
-        bool found = false;
-        switch (suspect->test) {
-        case NAME_IS:
-            found = strcmp(name, suspect->text) == 0;
-            break;
-        case NAME_ENDS:
-            found = len > suspect_len && strcmp(name + len - suspect_len, suspect->text) == 0;
-            break;
-        case NAME_CONTAINS:
-            found = strstr(name, suspect->text) != NULL;
-            break;
-        }
-        if (found)
-            return suspect->what;
-    }
-    return NULL;
-}
-
-/* Component lists that were read without an error have an item for each node. */
-static void warn_suspicious(struct reader *reader, const yaml_node_t *node, const struct conf_key *key, size_t index)
-{
-    const yaml_node_t *derive = document_member(reader->document, node, "derive", NULL);
-    if (!derive || derive->type != YAML_SEQUENCE_NODE || reader_count(derive) != key->derive.count)
+    if (!node || node->type != YAML_SEQUENCE_NODE || reader_count(node) != list->count)
         return;
-    for (size_t i = 0; i < key->derive.count; i++) {
-        const yaml_node_t *item = reader_item(reader, derive, i);
-        const char *what = suspicion(&key->derive.items[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        const yaml_node_t *item = reader_item(reader, node, i);
+        const char *what = suspect_component(&list->items[i]);
         if (what)
             reader_warn_at(reader, reader_place(reader, item),
-                           "%s.key[%zu].derive[%zu]: '%s' looks like %s, which changes with every attempt: repetitions "
-                           "would have another key",
-                           reader->path, index, i, (const char *)item->data.scalar.value, what);
+                           "%s.%s[%zu]: '%s' looks like %s, which changes with every attempt: %s", reader->path, path,
+                           i, (const char *)item->data.scalar.value, what, consequence);
     }
+}
+
+static void check_suspicious(struct reader *reader, const yaml_node_t *node, const struct conf_route *route)
+{
+    const yaml_node_t *keys = document_member(reader->document, node, "key", NULL);
+    bool written = keys && keys->type == YAML_SEQUENCE_NODE && reader_count(keys) == route->key_count;
+    for (size_t i = 0; written && i < route->key_count; i++) {
+        char path[40];
+        const yaml_node_t *item = reader_item(reader, keys, i);
+        snprintf(path, sizeof path, "key[%zu].derive", i);
+        if (item->type == YAML_MAPPING_NODE)
+            warn_suspicious(reader, document_member(reader->document, item, "derive", NULL), &route->keys[i].derive,
+                            path, "repetitions would have another key");
+    }
+    warn_suspicious(reader, document_member(reader->document, node, "scope", NULL), &route->scope, "scope",
+                    "repetitions would come from somebody else");
+    warn_suspicious(reader, document_member(reader->document, node, "fingerprint", NULL), &route->fingerprint,
+                    "fingerprint", "repetitions would have other content");
 }
 
 /* ---- identity --------------------------------------------------------------------------------- */
@@ -173,9 +107,6 @@ static void check_keys(struct reader *reader, const yaml_node_t *node, struct co
         for (size_t j = 0; j < key->derive.count; j++)
             route->key_needs_body |= component_needs_body(&key->derive.items[j]);
         derives |= key->derived;
-        const yaml_node_t *item = keys ? reader_item(reader, keys, i) : NULL;
-        if (item && item->type == YAML_MAPPING_NODE)
-            warn_suspicious(reader, item, key, i);
     }
     bool as_the_preset_has_it = route->preset && !keys && !document_member(reader->document, node, "scope", NULL);
     if (derives && !scope_tells_identity(route) && !as_the_preset_has_it)
@@ -241,6 +172,7 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
     if (!route->upstream && !says_upstream && conf->upstream_count)
         reader_error(reader, node, "upstream: missing, and there is no default_upstream");
     check_keys(reader, node, route);
+    check_suspicious(reader, node, route);
     check_fingerprint(reader, node, route);
     check_probe(reader, node, route);
     if (reader->report->errors > 0)
@@ -252,17 +184,41 @@ void check_route(struct reader *reader, const yaml_node_t *node, struct conf_rou
 
 /* ---- routes among each other ------------------------------------------------------------------ */
 
+/* The first of the earlier routes that takes all requests of this method that the route could get; NULL: none does. */
+static const struct conf_route *taken_by(const struct conf_route *route, const char *method,
+                                         const struct conf_route *earlier, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pattern_has_method(&earlier[i].match, method) && pattern_covers(&earlier[i].match, &route->match))
+            return &earlier[i];
+    return NULL;
+}
+
+/* By one route, or by several that have its methods together. */
 static void check_hidden(struct reader *reader, const yaml_node_t *node, const struct conf_route *route,
                          const struct conf_route *earlier, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (!earlier[i].match.methods[0] || !pattern_covers(&earlier[i].match, &route->match))
-            continue;
+    char several[200] = "";
+    size_t len = 0;
+    const struct conf_route *first = NULL;
+    bool by_one = true;
+    for (char *const *method = route->match.methods; *method; method++) {
+        const struct conf_route *taker = taken_by(route, *method, earlier, count);
+        if (!taker)
+            return;
+        by_one &= !first || taker == first;
+        first = first ? first : taker;
+        if (len < sizeof several)
+            len += (size_t)snprintf(several + len, sizeof several - len, "%s'%s' on line %d (%s)", len ? ", " : "",
+                                    taker->name, taker->line, *method);
+    }
+    if (first && by_one)
         reader_warn_at(reader, place_of(reader, node, "match"),
                        "%s: never applies: route '%s' on line %d comes first and matches all that it does",
-                       reader->path, earlier[i].name, earlier[i].line);
-        return;
-    }
+                       reader->path, first->name, first->line);
+    else if (first)
+        reader_warn_at(reader, place_of(reader, node, "match"),
+                       "%s: never applies: earlier routes match all that it does: %s", reader->path, several);
 }
 
 /* The store keeps one digest per scope name: of two that differ, each start would take one for a change. */

@@ -179,19 +179,15 @@ static bool path_covers(const struct conf_match *outer, const struct conf_match 
                            outer->trailing_slash == inner->trailing_slash);
 }
 
-static bool methods_cover(const struct conf_match *outer, const struct conf_match *inner)
+bool pattern_has_method(const struct conf_match *match, const char *method)
 {
-    for (char **method = inner->methods; *method; method++) {
-        char **found = outer->methods;
-        while (*found && strcmp(*found, *method) != 0)
-            found++;
-        if (!*found)
-            return false;
-    }
-    return true;
+    char **found = match->methods;
+    while (*found && strcmp(*found, method) != 0)
+        found++;
+    return *found;
 }
 
 bool pattern_covers(const struct conf_match *outer, const struct conf_match *inner)
 {
-    return host_covers(outer, inner) && path_covers(outer, inner) && methods_cover(outer, inner);
+    return host_covers(outer, inner) && path_covers(outer, inner);
 }

@@ -1,9 +1,9 @@
 /*
  * client.c - the life of a downstream connection.
  *
- * READING (client_read.c). Bytes are read onto the stack and judged there; only what cannot be used yet (half a head,
- * pipelined requests, a body that is paused) is copied into `input`. So a connection between two requests owns no
- * buffer. WRITING (client_write.c). Written first, waited for only when the socket is full.
+ * READING (client_read.c). Bytes are read into memory of the thread and judged there; only what cannot be used yet
+ * (half a head, pipelined requests, a body that is paused) is copied into `input`. So a connection between two requests
+ * owns no buffer. WRITING (client_write.c). Written first, waited for only when the socket is full.
  *
  * ENDING. One door out: client_die(). An answer that is complete leaves by FIN, and what the peer still sends is read
  * and thrown away for a while (lingering), because closing over unread bytes would make the kernel send a reset that
@@ -297,6 +297,7 @@ void client_read_body(struct client *client, enum client_pace pace)
 void client_pause_body(struct client *client)
 {
     client->body_wanted = false;
+    client->read_size = CLIENT_INPUT_SIZE; /* what is not taken on lies in memory */
     if (!client->body_done)
         deadline_clear(&client->deadline);
 }
@@ -385,6 +386,7 @@ struct client *client_new(struct event_base *base, int fd, const char *peer, con
     client->settings = settings;
     client->events = events;
     client->context = context;
+    client->read_size = CLIENT_INPUT_SIZE;
     client->parser = http_parser_new(HTTP_REQUESTS, &settings->limits);
     snprintf(client->peer, sizeof client->peer, "%s", peer);
     event_assign(&client->readable, base, fd, EV_READ | EV_PERSIST, client_on_readable, client);

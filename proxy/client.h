@@ -26,6 +26,7 @@ struct client;
 
 struct client_settings { /* shared by all clients of a configuration; must outlive them */
     struct http_limits limits;
+    char *fresh; /* memory to read into, CLIENT_INPUT_MAX bytes, the thread's: nothing stays in it beyond a call */
     int64_t header_timeout, body_timeout, idle_timeout, send_timeout;
 };
 
@@ -56,7 +57,8 @@ struct client_events {
     void (*closed)(void *context, struct client *client);
 };
 
-#define CLIENT_INPUT_SIZE (64 * 1024) /* read at once; an idle connection holds no input buffer */
+#define CLIENT_INPUT_SIZE (64 * 1024)  /* read at once; an idle connection holds no input buffer */
+#define CLIENT_INPUT_MAX  (384 * 1024) /* the same of a body that is taken as fast as it comes */
 #define CLIENT_LOW_WATER  (32 * 1024)
 #define CLIENT_HIGH_WATER (64 * 1024)
 
@@ -83,7 +85,7 @@ enum client_pace {
 /* Starts (or goes on) reading the body: body()… body_end(). A message without body gives body_end() soon, through the
  * loop. */
 void client_read_body(struct client *client, enum client_pace pace);
-/* No more body() until client_read_body(), but for pieces (chunks) of the read in hand; up to CLIENT_INPUT_SIZE of what
+/* No more body() until client_read_body(), but for pieces (chunks) of the read in hand; up to CLIENT_INPUT_MAX of what
  * was read stays in the buffer. The clock stands. */
 void client_pause_body(struct client *client);
 

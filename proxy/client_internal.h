@@ -56,6 +56,7 @@ struct client {
 
     enum client_pace pace;
     uint64_t window_bytes; /* body that came since the body's deadline was set */
+    size_t read_size;      /* grows with each read of a body that fills it, falls back with a pause */
     uint64_t drain_left;
     size_t head_len;
     int64_t linger_until_ms;

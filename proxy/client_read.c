@@ -90,6 +90,7 @@ static void begin_request(struct client *client, const struct http_message *mess
     size_t used;
     deadline_clear(&client->deadline);
     client->state = CLIENT_REQUEST;
+    client->read_size = CLIENT_INPUT_SIZE;
     client->closing = false;
     client->asked = true;
     if (message->framing == HTTP_NO_BODY || (message->framing == HTTP_LENGTH && message->content_length == 0))
@@ -313,16 +314,18 @@ static enum stream_result read_some(struct client *client, char *to, size_t size
     return result;
 }
 
-/* Nothing is kept from before: the bytes are judged where they are, on the stack. */
+/* Nothing is kept from before: the bytes are judged where they are, in the thread's memory. */
 static void take_fresh(struct client *client)
 {
-    char fresh[CLIENT_INPUT_SIZE];
+    char *fresh = client->settings->fresh;
     size_t len;
-    enum stream_result result = read_some(client, fresh, sizeof fresh, &len);
+    enum stream_result result = read_some(client, fresh, client->read_size, &len);
     if (result != STREAM_OK) {
         no_bytes(client, result);
         return;
     }
+    if (len == client->read_size && client->body_wanted)
+        client->read_size = len < CLIENT_INPUT_MAX / 2 ? 2 * len : CLIENT_INPUT_MAX;
     note_bytes(client);
     size_t used = process(client, fresh, len);
     if (client->state != CLIENT_LINGERING && client->state != CLIENT_DEAD && used < len)
@@ -352,12 +355,11 @@ static void take_more(struct client *client)
 
 static void discard(struct client *client)
 {
-    char waste[CLIENT_INPUT_SIZE];
     size_t len;
-    enum stream_result result = stream_read(&client->stream, waste, sizeof waste, &len);
+    enum stream_result result = stream_read(&client->stream, client->settings->fresh, CLIENT_INPUT_MAX, &len);
     if (result == STREAM_AGAIN)
         return;
-    on_waste(client, waste, len);
+    on_waste(client, NULL, len);
     if (result != STREAM_OK || !client->drain_left)
         client_die(client, false);
     else

@@ -250,3 +250,11 @@ bool route_has_page(const struct route_counters *route, enum outcome outcome, un
 {
     return page_of(route, outcome, page) != NULL;
 }
+
+uint64_t counters_sum(const struct counters *const *workers, size_t count, enum tally tally)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += counter_get(&workers[i]->tallies[tally]);
+    return sum;
+}

@@ -146,6 +146,8 @@ uint64_t route_requests(const struct route_counters *route, enum outcome outcome
 /* Has any of this hundred been counted? For whoever goes through all codes. */
 bool route_has_page(const struct route_counters *route, enum outcome outcome, unsigned page);
 
+uint64_t counters_sum(const struct counters *const *workers, size_t count, enum tally tally);
+
 /* ---- the table -------------------------------------------------------------------------------- */
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };

@@ -86,6 +86,11 @@ void metrics_look(const struct metrics_sources *sources, struct metrics_snapshot
     store_status(sources->store, &snapshot->store);
 }
 
+uint64_t metrics_tally(const struct metrics_sources *sources, enum tally tally)
+{
+    return counters_sum(sources->workers, sources->worker_count, tally);
+}
+
 void metrics_write(const struct metrics_sources *sources, struct buffer *out)
 {
     struct metrics_snapshot snapshot;

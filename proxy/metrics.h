@@ -58,5 +58,8 @@ struct metrics_snapshot {
 /* Appends the whole text. */
 void metrics_write(const struct metrics_sources *sources, struct buffer *out);
 
+/* One number of all workers, as a count or as of their last turns. For whoever tells it otherwise than as a metric. */
+uint64_t metrics_tally(const struct metrics_sources *sources, enum tally tally);
+
 void metrics_look(const struct metrics_sources *sources, struct metrics_snapshot *snapshot);
 void metrics_text(const struct metrics_snapshot *snapshot, struct buffer *out);

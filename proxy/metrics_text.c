@@ -208,10 +208,7 @@ static void microseconds(struct page *page, enum metric metric, size_t at)
 
 static uint64_t sum_of(const struct page *page, enum tally tally)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < page->snapshot->worker_count; i++)
-        sum += counter_get(&page->snapshot->workers[i]->tallies[tally]);
-    return sum;
+    return counters_sum(page->snapshot->workers, page->snapshot->worker_count, tally);
 }
 
 static void tally(struct page *page, enum metric metric, size_t which)

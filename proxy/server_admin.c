@@ -13,17 +13,15 @@
 
 static void write_metrics(void *arg, struct buffer *out)
 {
-    (void)arg;
-    buffer_printf(out,
-                  "# HELP einmal_build_info Which einmal this is.\n# TYPE einmal_build_info gauge\n"
-                  "einmal_build_info{version=\"%s\"} 1\n",
-                  EINMAL_VERSION);
+    const struct server *server = arg;
+    metrics_write(&server->metrics, out);
 }
 
 static void count_connections(void *arg, struct admin_connection_counts *out)
 {
-    struct server *server = arg;
-    out->clients = acceptor_connections(server->shared.acceptor);
+    const struct server *server = arg;
+    out->clients = metrics_tally(&server->metrics, TALLY_CLIENTS);
+    out->upstreams = metrics_tally(&server->metrics, TALLY_UPSTREAMS);
 }
 
 static bool is_draining(void *arg)

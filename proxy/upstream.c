@@ -521,8 +521,8 @@ void call_readable(struct upstream_connection *connection)
     enum stream_result result = stream_read(&connection->stream, fresh, call->read_size, &len);
     switch (result) {
     case STREAM_OK:
-        if (len == call->read_size && len < UPSTREAM_INPUT_MAX)
-            call->read_size *= 2;
+        if (len == call->read_size)
+            call->read_size = len < UPSTREAM_INPUT_MAX / 2 ? 2 * len : UPSTREAM_INPUT_MAX;
         take(call, fresh, len);
         return;
     case STREAM_AGAIN:

@@ -115,7 +115,7 @@ static void find_counters(struct worker_conf *held, struct counters *counters)
         held->upstreams[i] = counters_upstream(counters, conf->upstreams[i].name);
 }
 
-static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls, struct counters *counters)
+static struct worker_conf *worker_conf_new(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *held = NEW(struct worker_conf);
     held->conf = conf_ref(conf);
@@ -123,12 +123,13 @@ static struct worker_conf *worker_conf_new(struct conf *conf, struct tls *tls, s
     held->refs = 1;
     held->client_settings = (struct client_settings){
         .limits = {conf->limits.header_bytes, conf->limits.headers, conf->limits.request_target},
+        .fresh = worker->fresh,
         .header_timeout = conf->timeouts.header,
         .body_timeout = conf->timeouts.body,
         .idle_timeout = conf->timeouts.idle,
         .send_timeout = conf->timeouts.send,
     };
-    find_counters(held, counters);
+    find_counters(held, worker->counters);
     return held;
 }
 
@@ -155,7 +156,7 @@ void worker_conf_unref(struct worker *worker, struct worker_conf *conf)
 static void reload(struct worker *worker, struct conf *conf, struct tls *tls)
 {
     struct worker_conf *old = worker->conf;
-    worker->conf = worker_conf_new(conf, tls, worker->counters);
+    worker->conf = worker_conf_new(worker, conf, tls);
     conf_unref(conf);
     tls_unref(tls);
     for (struct connection *connection = worker->connections; connection; connection = connection->next)
@@ -364,7 +365,8 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     event_config_free(config);
     worker->shared = shared;
     worker->counters = counters_new();
-    worker->conf = worker_conf_new(conf, tls, worker->counters);
+    worker->fresh = must_allocate(malloc(CLIENT_INPUT_MAX));
+    worker->conf = worker_conf_new(worker, conf, tls);
     worker->store = store_handle_open(shared->store);
     worker->resolver = resolver_client_new(shared->resolver, worker->base);
     worker->pool = upstream_pool_new(worker->base, worker->resolver, &worker->conf->client_settings.limits);
@@ -401,6 +403,7 @@ void worker_free(struct worker *worker)
     assert(!worker->exchanges && "a drain ends every exchange");
     exchange_free_spares(worker);
     buffer_free(&worker->scratch);
+    free(worker->fresh);
     key_digest_free(worker->digest);
     assert(!worker->inbox);
     event_free(worker->store_event);

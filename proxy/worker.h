@@ -71,6 +71,7 @@ struct worker {
     size_t spare_exchange_count;
     struct buffer scratch;             /* within one call only */
     struct evp_md_ctx_st *digest;      /* see key.h */
+    char *fresh;                       /* what clients read into; pages that are never used are never there */
     int64_t budget_left, budget_slice; /* bytes of the shared budget that are ours; how much is fetched at once */
     uint64_t random[2];
     bool closing; /* answers close their connections: from the beginning of a drain on, its delay included */

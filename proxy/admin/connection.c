@@ -260,8 +260,7 @@ static void begin(struct admin_request *request, const struct http_message *mess
     bool open_only = request->connection->listener->open_only;
     struct endpoint_match match = endpoint_find(message->method_id, message->path, open_only);
     unsigned flags = match.endpoint ? match.endpoint->flags : 0;
-    bool is_open = open_only || (flags & ENDPOINT_OPEN);
-    if (!pass_guard(request, message, is_open, flags & ENDPOINT_CHANGES))
+    if (!pass_guard(request, message, open_only || match.open, flags & ENDPOINT_CHANGES))
         return;
     request->endpoint = match.endpoint;
     guard_user(message, request->user);

@@ -74,7 +74,7 @@ static const char *allow_text(unsigned allowed)
 
 struct endpoint_match endpoint_find(enum http_method method, struct span path, bool open_only)
 {
-    struct endpoint_match match = {NULL, {NULL, 0}, NULL};
+    struct endpoint_match match = {.endpoint = NULL};
     unsigned allowed = 0;
     for (size_t i = 0; i < COUNT(endpoints); i++) {
         const struct endpoint *endpoint = &endpoints[i];
@@ -82,8 +82,12 @@ struct endpoint_match endpoint_find(enum http_method method, struct span path, b
         if ((open_only && !(endpoint->flags & ENDPOINT_OPEN)) ||
             !path_matches(span_of(endpoint->path), path, &parameter))
             continue;
-        if (method_matches(endpoint, method))
-            return (struct endpoint_match){endpoint, parameter, NULL};
+        match.open = endpoint->flags & ENDPOINT_OPEN;
+        if (method_matches(endpoint, method)) {
+            match.endpoint = endpoint;
+            match.parameter = parameter;
+            return match;
+        }
         allowed |= allowed_by(endpoint);
     }
     if (allowed)

@@ -36,6 +36,7 @@ struct endpoint {
 struct endpoint_match {
     const struct endpoint *endpoint; /* NULL: none */
     struct span parameter;           /* what stands for "{}", as it came */
+    bool open;                       /* the path is one of those that anybody may ask */
     const char *allow; /* not NULL: the path is there, but not with this method; what the Allow field says */
 };
 

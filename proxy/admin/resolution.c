@@ -1,6 +1,7 @@
 /*
  * resolution.c - PURE. A response by hand is held to the grammar of one that came over the wire: it goes to clients as
- * it stands.
+ * it stands. Framing and hop-by-hop fields are refused, since somebody may count on them; what recordings of the route
+ * leave out is left out here, too.
  *
  * The text is valid JSON without duplicate members before it is walked, so the walk can rely on its form and only asks
  * for kinds. Unescaped strings are never longer than their text: one block, taken at the start, holds them all and
@@ -117,6 +118,9 @@ static bool read_field(struct walk *walk)
         return refuse(walk, "headers[%zu]: the name is not one of HTTP (RFC 9110: letters, digits, - and _ …)", number);
     if (!is_field_value(field.value))
         return refuse(walk, "headers[%zu]: the value holds a line break or another control character", number);
+    if (header_rules(field.name) & (HEADER_DROP_RESPONSE | HEADER_DROP_RECORD))
+        return refuse(walk, "headers[%zu]: %.*s is einmal's own business: leave it out", number, (int)field.name.len,
+                      field.name.data);
     resolution->fields[resolution->field_count++] = field;
     return true;
 }
@@ -244,8 +248,7 @@ struct store_bytes *resolution_response(struct resolution *resolution, const cha
     struct http_field *fields = resolution->fields;
     size_t kept = 0, len = buffer_len(&resolution->body);
     for (size_t i = 0; i < resolution->field_count; i++)
-        if (!(header_rules(fields[i].name) & HEADER_DROP_RESPONSE) &&
-            !span_equal_nocase(fields[i].name, span_of(replayed_header)))
+        if (!span_equal_nocase(fields[i].name, span_of(replayed_header)))
             fields[kept++] = fields[i];
     resolution->field_count = headers_select_record(fields, kept, drop);
     struct response_parts parts = {resolution->status, http_reason(resolution->status), fields,

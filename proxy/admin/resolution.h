@@ -26,6 +26,6 @@ struct resolution {
 bool resolution_read(struct span json, struct resolution *resolution, char why[RESOLUTION_WHY_SIZE]);
 void resolution_clear(struct resolution *resolution);
 
-/* The response as it would be recorded had the API sent it: without hop-by-hop fields, framing, our own markers and
- * what the route drops (`drop`: NULL-terminated, may be NULL). */
+/* The response as it would be recorded had the API sent it: without our own marker and what the route drops (`drop`:
+ * NULL-terminated, may be NULL). */
 struct store_bytes *resolution_response(struct resolution *resolution, const char *replayed_header, char *const *drop);

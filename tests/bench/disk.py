@@ -40,6 +40,8 @@ def floor(directory, seconds):
 def commits(store):
     """The number of transactions that the LMDB file in `store` has committed: the newer of its two meta pages. None if it
     cannot be told. Read while it is in use: a page that is being written would be off by one, which does no harm here."""
+    if not store:
+        return None
     try:
         with open(os.path.join(store, "data.mdb"), "rb") as file:
             head = file.read(2 * PAGE)

@@ -1,8 +1,10 @@
 -- load.lua: what wrk sends, and how it reports. Arguments after `--`:
 --
 --     get  PATH                        one constant request
+--     upload PATH BYTES                POST of so many bytes, no key
 --     post PATH KIND RUN KEYS BODY     POST with an Idempotency-Key:
 --          KIND fixed    KEYS keys, "RUN-1" to "RUN-KEYS", in turn: all of them completed before
+--          KIND spread   one of KEYS keys of the same form, drawn at random: for more than can be kept in a table
 --          KIND counter  a new key each time: "RUN-THREAD-NUMBER"
 --          KIND uuid     the same uniqueness in the form of a random UUID
 --
@@ -38,6 +40,13 @@ local function fixed(before, after, run, count)
     end
 end
 
+local function spread(before, after, run, count)
+    local random = math.random
+    math.randomseed(thread_number * 7919 + tonumber(os.time()))
+    before = before .. run .. "-"
+    return function() return before .. string.format("%d", random(1, count)) .. after end
+end
+
 local function counter(before, after, run)
     local number = 0
     before = before .. run .. "-" .. thread_number .. "-"
@@ -65,8 +74,15 @@ function init(args)
         next_request = constant(args[2])
         return
     end
+    if args[1] == "upload" then
+        local text = "POST " .. args[2] .. " HTTP/1.1\r\nHost: shop.example\r\n" .. authorization ..
+            "Content-Type: application/octet-stream\r\nContent-Length: " .. args[3] .. "\r\n\r\n" ..
+            string.rep("x", tonumber(args[3]))
+        next_request = function() return text end
+        return
+    end
     local before, after = post_parts(args[2], args[6])
-    local kinds = { fixed = fixed, counter = counter, uuid = uuid }
+    local kinds = { fixed = fixed, spread = spread, counter = counter, uuid = uuid }
     next_request = kinds[args[3]](before, after, args[4], tonumber(args[5]))
 end
 

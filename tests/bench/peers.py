@@ -8,6 +8,7 @@ import socket
 import string
 import subprocess
 import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -39,6 +40,11 @@ def read(path):
         return ""
 
 
+def read_cpu_ticks(pid):
+    text = read("/proc/%d/stat" % pid)
+    return sum(int(n) for n in text.rpartition(")")[2].split()[11:15]) if text else 0
+
+
 def tree(pid):
     """The process and all that descend from it."""
     found = [pid]
@@ -55,8 +61,10 @@ def tree(pid):
 class Process:
     """One program in the foreground; its output goes to files in `directory`."""
 
-    def __init__(self, name, command, directory, port):
-        self.name, self.directory, self.port = name, directory, port
+    def __init__(self, name, command, directory, values):
+        self.name, self.directory, self.port = name, directory, values["port"]
+        self.ports = {"http": values["port"], "https": values.get("tls_port")}
+        self.metrics_port, self.store = values.get("metrics_port"), values.get("store")
         self.output = os.path.join(directory, name + ".log")
         self.errors = os.path.join(directory, name + ".stderr")
         with open(self.output, "ab") as out, open(self.errors, "ab") as err:
@@ -88,12 +96,7 @@ class Process:
 
     def cpu_seconds(self):
         """User and system time of all its processes, and of those that it has reaped."""
-        ticks = 0
-        for pid in tree(self.pid):
-            text = read("/proc/%d/stat" % pid)
-            if text:
-                ticks += sum(int(n) for n in text.rpartition(")")[2].split()[11:15])
-        return ticks / TICKS
+        return sum(read_cpu_ticks(pid) for pid in tree(self.pid)) / TICKS
 
     def anonymous_bytes(self):
         """RssAnon of all its processes."""
@@ -135,14 +138,24 @@ def write_configuration(template, directory, name, values):
 
 def base_values(directory, name):
     # A master that is root would let its workers be somebody who may not write here.
-    return {"dir": directory, "name": name, "port": free_port(), "user": "user root;" if os.geteuid() == 0 else ""}
+    return {"dir": directory, "tls_dir": directory, "name": name, "port": free_port(), "tls_port": free_port(),
+            "user": "user root;" if os.geteuid() == 0 else ""}
+
+
+def make_certificate(directory):
+    """One for all who speak TLS: the same key and the same chain cost all of them the same."""
+    certificate, key = (os.path.join(directory, "tls" + suffix) for suffix in (".crt", ".key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                    "-subj", "/CN=shop.example", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    with open(os.path.join(directory, "tls.pem"), "w") as file:
+        file.write(read(certificate) + read(key))
 
 
 def start_nginx(template, directory, name, values):
     path = write_configuration(template, directory, name, values)
     # -e: before it has read its configuration it would complain into a file of the system's.
     command = ["nginx", "-e", os.path.join(directory, name + ".err"), "-p", directory, "-c", path]
-    return Process(name, command, directory, values["port"])
+    return Process(name, command, directory, values)
 
 
 def start_api(directory):
@@ -155,22 +168,72 @@ def start_api(directory):
     return start_nginx("api.conf", directory, "api", base_values(directory, "api"))
 
 
+def tool(options, name):
+    return os.path.join(options.tools, name)
+
+
+def einmal_configuration(name, directory, api_port, options, store=None):
+    """(path, values): the store lies in `store`, else in a folder of its own."""
+    values = base_values(directory, name)
+    values.update(api=api_port, workers=options.workers, durability=options.durability, max_size="64GiB",
+                  access="true" if options.access_log else "false", store=store or os.path.join(directory, name + "-store"),
+                  health="")
+    if options.metrics:
+        values["metrics_port"] = free_port()
+        values["health"] = "health: {address: \"127.0.0.1:%d\"}" % values["metrics_port"]
+    return write_configuration("einmal.yaml", directory, name, values), values
+
+
+def start_einmal(name, directory, api_port, options, store=None):
+    path, values = einmal_configuration(name, directory, api_port, options, store)
+    return Process(name, [options.einmal, "run", "-c", path], directory, values)
+
+
+def publishes_metrics(directory, options):
+    """Does this einmal have the listener that tells the time of commits?"""
+    options.metrics = True
+    path, _ = einmal_configuration("probe", directory, 1, options)
+    return subprocess.run([options.einmal, "check", "-c", path], capture_output=True).returncode == 0
+
+
+def commit_buckets(peer):
+    """einmal_store_commit_seconds as [(upper edge in seconds, commits up to it)], or none."""
+    if not peer.metrics_port:
+        return []
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % peer.metrics_port, timeout=5) as answer:
+        text = answer.read().decode()
+    return [(float(edge.replace("+Inf", "inf")), int(count)) for edge, count in
+            re.findall(r'^einmal_store_commit_seconds_bucket\{le="([^"]+)"\} (\d+)', text, re.M)]
+
+
+def quantile(before, after, share):
+    """Seconds, from the difference of two readings; within a bucket values are taken to be spread evenly."""
+    counts = [(edge, late - early) for (edge, late), (_, early) in zip(after, before)]
+    total = counts[-1][1] if counts else 0
+    low_edge, low_count = 0.0, 0
+    for edge, count in counts:
+        if total and count >= share * total:
+            if edge == float("inf"):
+                return low_edge
+            return low_edge + (edge - low_edge) * (share * total - low_count) / (count - low_count)
+        low_edge, low_count = edge, count
+    return None
+
+
 def start_peer(kind, name, directory, api, options):
-    """`kind`: einmal, nginx, nginx-cache, haproxy or haproxy-splice. `name` names its files."""
+    """`kind`: einmal, nginx, nginx-cache, haproxy, haproxy-splice or floor. `name` names its files."""
     values = base_values(directory, name)
     values.update(api=api.port, workers=options.workers)
     if kind == "einmal":
-        values["dir"] = os.path.join(directory, name)
-        os.makedirs(values["dir"], exist_ok=True)
-        values.update(access="true" if options.access_log else "false", durability=options.durability)
-        path = write_configuration("einmal.yaml", directory, name, values)
-        return Process(name, [options.einmal, "run", "-c", path], directory, values["port"])
+        return start_einmal(name, directory, api.port, options)
+    if kind == "floor":
+        return Process(name, [tool(options, "floor_epoll"), str(values["port"]), str(api.port)], directory, values)
     if kind in ("haproxy", "haproxy-splice"):
         values["splice"] = "option splice-response" if kind == "haproxy-splice" else ""
         values["log"] = "log stdout format raw local0 info" if options.access_log else ""
         values["log_global"] = "log global\n    option httplog" if options.access_log else ""
         path = write_configuration("haproxy.cfg", directory, name, values)
-        return Process(name, ["haproxy", "-db", "-f", path], directory, values["port"])
+        return Process(name, ["haproxy", "-db", "-f", path], directory, values)
     cached = kind == "nginx-cache"
     values.update(cache_dir=options.cache_dir, cache_bytes=CACHE_BYTES)
     for first in "0123456789abcdef" if cached else "":
@@ -179,6 +242,7 @@ def start_peer(kind, name, directory, api, options):
     access = "%s/%s.log combined buffer=64k flush=1s" % (directory, name)
     values["access_log"] = access if options.access_log else "off"
     values["cache"] = CACHE if cached else ""
+    values["request_buffering"] = "" if cached else "proxy_request_buffering off;"  # a hit would leave the body unread
     values["cache_path"] = string.Template(CACHE_PATH).substitute(values) if cached else ""
     return start_nginx("nginx.conf", directory, name, values)
 
@@ -195,6 +259,7 @@ def versions(einmal):
     nginx = re.search(r"nginx/(\S+)", first_line("nginx", "-v"))
     wrk = re.search(r"wrk \S*?([0-9.]+)", first_line("wrk", "-v"))
     return {
+        "openssl": " ".join(first_line("openssl", "version").split()[:2]),
         "einmal": first_line(einmal, "--version").replace("einmal ", ""),
         "nginx": nginx.group(1) if nginx else "unknown",
         "haproxy": haproxy.group(1) if haproxy else "unknown",

@@ -1,4 +1,4 @@
-"""Figures into words: a line for each measurement, the judgement, the Markdown page, the raw figures."""
+"""Figures into words: a line for each measurement, the judgement, the Markdown page with its plot, the raw figures."""
 import json
 import os
 import platform
@@ -9,6 +9,7 @@ import sys
 import time
 
 import paths
+import plot
 
 MIB = 1 << 20
 QUIET = 0.1  # of the CPUs: writing back what was written is among it
@@ -44,88 +45,188 @@ def ratio(runs, metric, against):
     return statistics.median(ratios)
 
 
-def verdict(value, now, goal, smoke):
-    """(words for the table, was this version's bar missed)"""
-    if goal is None:
-        return "–", False
-    if smoke:
-        return "not judged", False
-    goal_words = "goal %.1f: %s" % (goal, "reached" if value >= goal else "not reached")
-    if now is None:
-        return goal_words, False
-    return "now %.1f: %s; %s" % (now, "met" if value >= now else "**missed**", goal_words), value < now
+def name_of(peer):
+    return paths.NAMES.get(peer, "a relay that understands nothing (floor)")
 
 
 def best_of(against):
-    names = [paths.NAMES[name].split(",")[0] if len(against) > 1 else paths.NAMES[name] for name in against]
+    names = [name_of(name).split(",")[0] if len(against) > 1 else name_of(name) for name in against]
     return "the better of " + " and ".join(names) if len(names) > 1 else names[0]
 
 
-def path_section(path, runs, smoke):
+def unit_words(path, metric):
     each = "bytes" if path.unit == "bytes" else "requests"
+    return "%s%s" % (each, "/s" if metric == "rate" else " per CPU-second")
+
+
+# ---- what must be reached
+
+class Judgement:
+    """Rows of the first table, and the bars that were missed."""
+
+    def __init__(self, smoke):
+        self.smoke, self.rows, self.missed = smoke, [], []
+
+    def add(self, what, value, must, met):
+        words = "not judged" if self.smoke else "met" if met else "**missed**"
+        self.rows.append("| %s | %s | %s | %s |" % (what, value, must, words))
+        if not met and not self.smoke:
+            self.missed.append("%s: %s, must be %s" % (what, value, must))
+
+    def table(self):
+        if not self.rows:
+            return []
+        return ["## What must be reached", "", "| path, einmal against | is | must be | |", "| --- | ---: | ---: | --- |"] + self.rows + [""]
+
+
+def judge_paths(results, judgement):
+    for path in paths.PATHS:
+        runs = results["runs"].get(path.name)
+        for bar in path.bars if runs else ():
+            if bar.must is not None:
+                value = ratio(runs, bar.metric, bar.against)
+                judgement.add("%s, %s, in %s" % (path.title.split(":")[0], best_of(bar.against), unit_words(path, bar.metric)),
+                              "%.2f" % value, "≥ %.1f" % bar.must, value >= bar.must)
+
+
+def added_p99(runs):
+    return median(runs["einmal"], "p99") - median(runs["haproxy"], "p99")
+
+
+def commit_p99(runs):
+    known = [run.commit_p99 for run in runs["einmal"] if run.commit_p99]
+    return 1e3 * statistics.median(known) if known else None
+
+
+def judge_latency(results, judgement):
+    runs = results["runs"].get("new")
+    commit = commit_p99(runs) if runs else None
+    if commit:
+        value = added_p99(runs) / commit
+        judgement.add("new key, p99 added to HAProxy's, in p99 of a commit (%.2f ms)" % commit, "%.1f" % value,
+                      "≤ %d" % paths.ADDED_P99, value <= paths.ADDED_P99)
+
+
+def judge_memory(results, options, judgement):
+    memory = results.get("memory")
+    if not memory:
+        return
+    of = memory["einmal"]
+    for kind, each in (("plain", paths.MEMORY_PER_CONNECTION), ("tls", paths.MEMORY_PER_TLS_CONNECTION)):
+        allowed = paths.MEMORY_BASE + options.idle * each
+        judgement.add("memory with %d idle %s connections" % (options.idle, "plain" if kind == "plain" else "TLS"),
+                      "%.1f MiB" % (of[kind] / MIB), "≤ %.1f MiB" % (allowed / MIB), of[kind] <= allowed)
+    judgement.add("memory that a stream of 1 GiB adds", "%.0f KiB" % (of["stream"] / 1024), "< 1024 KiB",
+                  of["stream"] < paths.MEMORY_STREAM)
+
+
+def judge_growth(results, judgement):
+    sizes = results.get("growth")
+    if not sizes or sizes[0]["records"] != 0:
+        return
+    for size in sizes[1:]:
+        for kind, words in (("new", "new keys"), ("look_up", "look-ups")):
+            value = median(size[kind], "rate") / median(sizes[0][kind], "rate")
+            judgement.add("%s with %s records, an empty store" % (words, "{:,}".format(size["records"])), "%.2f" % value,
+                          "≥ %.1f" % paths.SLOWED, value >= paths.SLOWED)
+
+
+# ---- sections
+
+def path_section(path, runs):
     out = ["### %s" % (path.title[0].upper() + path.title[1:]), "",
-           "| proxy | %s/s | %s per CPU-second | p50 ms | p99 ms |" % (each, each), "| --- | ---: | ---: | ---: | ---: |"]
-    for name in path.peers:
+           "| proxy | %s | %s | p50 ms | p99 ms |" % (unit_words(path, "rate"), unit_words(path, "per_cpu")),
+           "| --- | ---: | ---: | ---: | ---: |"]
+    for name in runs:
         out.append("| %s | %s | %s | %s | %s |" % (
-            paths.NAMES[name], figure(median(runs[name], "rate"), path.unit), figure(median(runs[name], "per_cpu"), path.unit),
+            name_of(name), figure(median(runs[name], "rate"), path.unit), figure(median(runs[name], "per_cpu"), path.unit),
             milliseconds(median(runs[name], "p50")), milliseconds(median(runs[name], "p99"))))
-    out += ["", "| einmal against | in | ratio | bar |", "| --- | --- | ---: | --- |"]
-    missed, judged = [], {(bar.metric, bar.against): bar for bar in path.bars}
-    shown = list(judged) + [(metric, against) for _, against in list(judged) for metric in ("rate", "per_cpu")]
-    for metric, against in dict.fromkeys(shown):
-        value, bar = ratio(runs, metric, against), judged.get((metric, against))
-        words, is_missed = verdict(value, bar.now, bar.goal, smoke) if bar else ("–", False)
-        measure = "%s%s" % (each, "/s" if metric == "rate" else " per CPU-second")
-        out.append("| %s | %s | %.2f | %s |" % (best_of(against), measure, value, words))
-        if is_missed:
-            missed.append("%s: %.2f of %s in %s, must be %.1f" % (path.name, value, best_of(against), measure, bar.now))
-    return out + [""], missed
+    out += ["", "| einmal against | %s | %s |" % (unit_words(path, "rate"), unit_words(path, "per_cpu")), "| --- | ---: | ---: |"]
+    for against in dict.fromkeys([bar.against for bar in path.bars] + ([("floor",)] if "floor" in runs else [])):
+        out.append("| %s | %.2f | %.2f |" % (best_of(against), ratio(runs, "rate", against), ratio(runs, "per_cpu", against)))
+    return out + [""]
 
 
-def commit_section(runs, options):
+def commit_section(runs, floors, options):
     """What durability costs. The time of a commit is taken as the mean distance of two while the store is busy: never less
     than the truth by more than its idle time."""
     rate, p50, p99 = (statistics.median(run.floor[i] for run in runs["einmal"]) for i in range(3))
     out = ["The disk by itself: %s durable writes of 4 KiB a second, one after the other (p50 %.2f ms, p99 %.2f ms). A commit of "
            "LMDB is at least two." % (figure(rate, ""), p50, p99), ""]
+    if floors:
+        keys, commits, p50, p99 = floors["lmdb"]
+        out += ["Bare LMDB with the bytes of a key, no proxy, %d at a time: %s keys/s in %s commits/s (p50 %.2f ms, p99 %.2f ms)."
+                % (options.connections, figure(keys, ""), figure(commits, ""), p50, p99), ""]
     counted = [run for run in runs["einmal"] if run.commits]
     if not counted or options.durability != "strict":
         return out
     commits = statistics.median(run.commits for run in counted)
     writes = statistics.median(2 * run.rate / run.commits for run in counted)
-    distance = 1e3 / commits
-    limit = options.connections / (2 * distance / 1e3)
-    added = median(runs["einmal"], "p99") - median(runs["haproxy"], "p99")
+    limit = options.connections * commits / 2
     out += ["einmal's store: %s commits a second, %.1f reservations and outcomes in each; so a commit every %.2f ms. The limit of "
             "new keys at %d connections is connections / (2 × commit time) = %s requests/s."
-            % (figure(commits, ""), writes, distance, options.connections, figure(limit, "")), "",
-            "p99 added to HAProxy's: %.2f ms = %.1f × the mean distance of two commits. (The goal is ≤ 4 × the p99 of a commit, "
-            "which this version does not publish yet: not judged.)" % (added, added / distance), ""]
+            % (figure(commits, ""), writes, 1e3 / commits, options.connections, figure(limit, "")), ""]
+    if "haproxy" in runs:
+        p99 = commit_p99(runs)
+        measure = "%.1f × the p99 of a commit (%.2f ms)" % (added_p99(runs) / p99, p99) if p99 else \
+            "%.1f × the mean distance of two commits" % (added_p99(runs) * commits / 1e3)
+        out += ["p99 added to HAProxy's: %.2f ms = %s." % (added_p99(runs), measure), ""]
     return out
 
 
-def memory_line(values, idle):
-    before, with_idle, stream = values
-    return "%.1f MiB alone, %.1f MiB with the connections (%.0f bytes each), a stream adds %.0f KiB" % (
-        before / MIB, with_idle / MIB, (with_idle - before) / idle, stream / 1024)
+def memory_line(values):
+    return "%.1f MiB alone, %.1f KiB for each idle connection, %.1f KiB with TLS, a stream adds %.0f KiB" % (
+        values["alone"] / MIB, values["each"] / 1024, values["each_tls"] / 1024, values["stream"] / 1024)
 
 
 def memory_section(memory, options):
     out = ["### Memory (RssAnon of all processes of the proxy)", "",
-           "| proxy | alone | with %d idle connections | each | a stream of 1 GiB adds |" % options.idle,
-           "| --- | ---: | ---: | ---: | ---: |"]
-    for name, (before, with_idle, stream) in memory.items():
-        out.append("| %s | %.1f MiB | %.1f MiB | %.1f KiB | %.0f KiB |" % (
-            paths.NAMES[name], before / MIB, with_idle / MIB, (with_idle - before) / options.idle / 1024, stream / 1024))
-    if options.smoke:
-        return out + [""]
-    _, with_idle, stream = memory["einmal"]
-    allowed = paths.MEMORY_BASE + options.idle * paths.MEMORY_PER_CONNECTION
-    out += ["", "Goal: %.1f MiB for so many connections (16 MiB + 4 KiB each): %s. Goal: a stream adds less than 1 MiB: %s."
-            % (allowed / MIB, "reached" if with_idle <= allowed else "**not reached**",
-               "reached" if stream < paths.MEMORY_STREAM else "**not reached**"), ""]
+           "| proxy | alone | with %d idle connections | each | with TLS | each | a stream of 1 GiB adds |" % options.idle,
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for name, of in memory.items():
+        out.append("| %s | %.1f MiB | %.1f MiB | %.1f KiB | %.1f MiB | %.1f KiB | %.0f KiB |" % (
+            name_of(name), of["alone"] / MIB, of["plain"] / MIB, of["each"] / 1024, of["tls"] / MIB, of["each_tls"] / 1024,
+            of["stream"] / 1024))
+    return out + ["", "A request that waits in einmal for the same action, its connection included: %.1f KiB."
+                  % (memory["einmal"]["waiter"] / 1024), ""]
+
+
+def sweep_section(kind, sweep):
+    out = []
+    for path in paths.PATHS:
+        values = [value for value in sweep if path.name in sweep[value]]
+        if not values:
+            continue
+        names = list(sweep[values[0]][path.name])
+        out += ["### %s, by %s" % (path.title[0].upper() + path.title[1:], kind), "",
+                "| %s | " % kind + " | ".join("%s | p99 ms" % name_of(name).split(",")[0] for name in names) +
+                " | best, requests/s | per CPU-second |",
+                "| ---: |" + " ---: |" * (2 * len(names) + 2)]
+        for value in values:
+            runs = sweep[value][path.name]
+            peers = tuple(name for name in names if name != "einmal")
+            cells = ["%s | %s" % (figure(median(runs[name], "rate"), path.unit), milliseconds(median(runs[name], "p99")))
+                     for name in names]
+            cells += ["%.2f" % ratio(runs, metric, peers) for metric in ("rate", "per_cpu")]
+            out.append("| %d | %s |" % (value, " | ".join(cells)))
+        out.append("")
     return out
 
+
+def growth_section(sizes):
+    out = ["### As the store grows", "",
+           "| records | new keys/s | p99 ms | look-ups/s | p99 ms | swept/s | start s | file | filled by the tool/s |",
+           "| ---: |" + " ---: |" * 8]
+    for size in sizes:
+        out.append("| %s | %s | %s | %s | %s | %s | %.2f | %s | %s |" % (
+            "{:,}".format(size["records"]), figure(median(size["new"], "rate"), ""), milliseconds(median(size["new"], "p99")),
+            figure(median(size["look_up"], "rate"), ""), milliseconds(median(size["look_up"], "p99")), figure(size["swept"], ""),
+            size["start"], figure(size["file"], "bytes"), figure(size["filled"], "")))
+    return out + ["", "Look-ups are replays of any of the records, drawn at random; sweeping is measured on records that expire all at "
+                  "once, without syncing.", ""]
+
+
+# ---- the page
 
 def others_words(results):
     """How quiet the machine was: what neither the proxies nor wrk nor the API used."""
@@ -150,56 +251,83 @@ def machine():
 
 
 def heading(options, versions, results):
-    command = " ".join(shlex.quote(word) for word in drop_binary(sys.argv[1:]))
+    command = " ".join(shlex.quote(word) for word in drop_programs(sys.argv[1:]))
     return ["# einmal beside nginx and HAProxy", "",
             "* measured %s by `sh tests/bench/run.sh%s`" % (time.strftime("%Y-%m-%d", time.gmtime()), " " + command if command else ""),
             "* machine: %s; store and logs on %s, nginx's cache on %s"
             % (machine(), options.file_system, options.cache_file_system),
-            "* einmal %(einmal)s, nginx %(nginx)s, HAProxy %(haproxy)s, wrk %(wrk)s" % versions,
+            "* einmal %(einmal)s, nginx %(nginx)s, HAProxy %(haproxy)s, wrk %(wrk)s, %(openssl)s" % versions,
             "* %d worker%s each, %d connections, durability %s, access logs %s for all; median of %d round%s of %d s"
             % (options.workers, "" if options.workers == 1 else "s", options.connections, options.durability,
-               "on" if options.access_log else "off", options.rounds, "" if options.rounds == 1 else "s", options.seconds)] + others_words(results) + [
-            "", "Ratios are medians over the rounds of einmal's figure by the peer's in the same round. *now*: what this version must "
-            "reach; *goal*: what it shall reach in the end. How it is measured, and what is fair about it: `tests/bench/README.md`.",
-            ""]
+               "on" if options.access_log else "off", options.rounds, "" if options.rounds == 1 else "s",
+               options.seconds)] + others_words(results) + [
+            "", "Ratios are medians over the rounds of einmal's figure by the peer's in the same round. How it is measured, and what "
+            "is fair about it: `tests/bench/README.md`.", ""]
 
 
-def drop_binary(words):
-    """The command as it was typed: run.sh has added --einmal PATH."""
-    return words[2:] if words[:1] == ["--einmal"] else words
+def drop_programs(words):
+    """The command as it was typed: run.sh has added --einmal PATH --tools FOLDER."""
+    return words[4:] if words[:1] == ["--einmal"] else words
+
+
+def plain(value):
+    """Named tuples as objects, so that the raw figures can be read without this program."""
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def write_files(text, results, options):
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    folder = os.path.dirname(options.output) or "."
+    os.makedirs(os.path.join(folder, "raw"), exist_ok=True)
     with open(options.output, "w") as file:
         file.write(text)
-    raw = os.path.join(os.path.dirname(options.output), "raw")
-    os.makedirs(raw, exist_ok=True)
-    plain = {path: {name: [run._asdict() for run in rounds] for name, rounds in runs.items()}
-             for path, runs in results["runs"].items()}
-    with open(os.path.join(raw, time.strftime("%Y%m%dT%H%M%SZ.json", time.gmtime())), "w") as file:
-        json.dump(dict(results, runs=plain), file, indent=1)
+    for suffix, drawing in plot.drawings(results).items():
+        with open(plot_path(options.output, suffix), "w") as file:
+            file.write(drawing)
+    with open(os.path.join(folder, "raw", time.strftime("%Y%m%dT%H%M%SZ.json", time.gmtime())), "w") as file:
+        json.dump(plain(results), file, indent=1)
+
+
+def plot_path(output, suffix):
+    return os.path.splitext(output)[0] + suffix + ".svg"
+
+
+def images(results, options):
+    if not options.output:
+        return []
+    return ["![%s](%s)" % (words, os.path.basename(plot_path(options.output, suffix)))
+            for suffix, words in plot.titles(results).items()] + [""]
 
 
 def write(results, options, versions):
-    """(the page, bars of this version that were missed, why figures are not valid)"""
-    out, missed, invalid = heading(options, versions, results), [], []
+    """(the page, bars that were missed, why figures are not valid)"""
+    judgement = Judgement(options.smoke)
+    judge_paths(results, judgement)
+    judge_latency(results, judgement)
+    judge_memory(results, options, judgement)
+    judge_growth(results, judgement)
+    out, invalid = heading(options, versions, results) + judgement.table() + images(results, options) + ["## Figures", ""], []
     for path in paths.PATHS:
         runs = results["runs"].get(path.name)
         if not runs:
             continue
-        section, path_missed = path_section(path, runs, options.smoke)
-        out += section
-        missed += path_missed
+        out += path_section(path, runs)
         if path.name == "new":
-            out += commit_section(runs, options)
+            out += commit_section(runs, results.get("floors"), options)
         invalid += ["%s, %s: %s" % (path.name, name, "; ".join(run.problems))
                     for name, rounds in runs.items() for run in rounds if run.problems]
-    if results["memory"]:
+    if results.get("memory"):
         out += memory_section(results["memory"], options)
+    for kind in ("connections", "workers"):
+        out += sweep_section(kind, results.get(kind, {}))
+    if results.get("growth"):
+        out += growth_section(results["growth"])
     if invalid:
         out += ["**Not valid:**", ""] + ["* " + problem for problem in invalid] + [""]
     text = "\n".join(out).rstrip() + "\n"
     if options.output:
         write_files(text, results, options)
-    return text, missed, invalid
+    return text, judgement.missed, invalid

@@ -23,6 +23,8 @@ struct run {
     bool attached;
 };
 
+static char fresh[CLIENT_INPUT_MAX];
+
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 static void run_act(struct run *run, enum act act)
@@ -159,6 +161,7 @@ static void run_begin(struct run *run)
     int pair[2];
     *run = (struct run){
         .settings = {.limits = {32768, 100, 8192},
+                     .fresh = fresh,
                      .header_timeout = 60000,
                      .body_timeout = 60000,
                      .idle_timeout = 60000,

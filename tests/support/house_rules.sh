@@ -35,8 +35,8 @@ check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] pro
 pure="store/ledger.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
       proxy/admin/action_json.c proxy/admin/base64.c proxy/admin/endpoint.c proxy/admin/guard.c proxy/admin/query.c
       proxy/admin/refusal.c proxy/admin/resolution.c proxy/metrics_text.c proxy/cors.c proxy/admission.c proxy/explain.c
-      proxy/roff.c proxy/table.c proxy/cgroup.c
-      proxy/http_upgrade.c proxy/http_reason.c proxy/key*.c proxy/json*.c"
+      proxy/json_walk.c proxy/roff.c proxy/table.c proxy/cgroup.c proxy/probe.c proxy/http_upgrade.c proxy/http_reason.c
+      proxy/key*.c proxy/json*.c"
 # shellcheck disable=SC2086 # a list of words
 check "PURE files include no socket, clock or loop" "$(includes 'sys/socket|netinet|event2?/|time\.h|sys/time|pthread' $pure)"
 # shellcheck disable=SC2086

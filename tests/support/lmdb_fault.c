@@ -12,7 +12,7 @@
  *             meta   writes of the page that makes a commit count (the short ones at its beginning)
  *             sync   fdatasync, fsync and fdatasync's like on data.mdb
  *             any    all of these
- *     ERROR   EIO or ENOSPC
+ *     ERROR   EIO or ENOSPC; or HANG: the call neither works nor fails before the control file is another one or gone
  *     FIRST   the how-manieth call of that kind, since the file was put there, is the first to fail; 1 if left out
  *     COUNT   how many fail from there on; all if left out
  *
@@ -38,6 +38,7 @@
 
 #define META_MAX  200  /* a meta page is written as its last 120 bytes or so */
 #define META_AREA 8192 /* both of them lie here */
+#define HANGS     0    /* for an error number */
 
 void lmdb_fault_set(const char *line); /* for test programs; NULL: no faults */
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at);
@@ -73,7 +74,7 @@ static void parse(const char *line)
                   : strcmp(kind, "meta") == 0 ? KIND_META
                   : strcmp(kind, "sync") == 0 ? KIND_SYNC
                                               : KIND_DATA | KIND_META | KIND_SYNC;
-    fault.error = strcmp(error, "ENOSPC") == 0 ? ENOSPC : EIO;
+    fault.error = strcmp(error, "HANG") == 0 ? HANGS : strcmp(error, "ENOSPC") == 0 ? ENOSPC : EIO;
     fault.first = first;
     fault.count = count;
 }
@@ -117,12 +118,10 @@ static bool is_data_file(int fd)
     return strcmp(path + len - 9, "/data.mdb") == 0;
 }
 
-/* Is it this call's turn? Then errno is set. */
-static bool strikes(int fd, enum kind kind)
+/* Is it this call's turn? Then with which error. */
+static bool is_struck(enum kind kind, int *error)
 {
     const char *control = getenv("EINMAL_FAULT_CONTROL"), *fixed = getenv("EINMAL_FAULT");
-    if (!is_data_file(fd))
-        return false;
     pthread_mutex_lock(&fault.lock);
     if (control)
         read_control(control);
@@ -133,11 +132,25 @@ static bool strikes(int fd, enum kind kind)
         fault.seen++;
         strike = fault.seen >= fault.first && fault.seen < fault.first + fault.count;
     }
-    int error = fault.error;
+    *error = fault.error;
     pthread_mutex_unlock(&fault.lock);
-    if (strike)
-        errno = error;
     return strike;
+}
+
+/* Does this call fail? Then errno is set. */
+static bool strikes(int fd, enum kind kind)
+{
+    int error;
+    if (!is_data_file(fd))
+        return false;
+    while (is_struck(kind, &error)) {
+        if (error != HANGS) {
+            errno = error;
+            return true;
+        }
+        usleep(5000);
+    }
+    return false;
 }
 
 static enum kind kind_of(size_t len, off_t at)

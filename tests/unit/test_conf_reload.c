@@ -15,6 +15,7 @@
 #define ROOT(text)     CONFIG(text, "", "")
 #define UPSTREAM(text) CONFIG("", "    " text "\n", "")
 #define ROUTE(text)    CONFIG("", "", "    " text "\n")
+#define PROBE(more)    "    on_unknown: probe\n    probe: {path: \"/by/{key}\"" more "}\n"
 #define TLS            "listen: [{address: \"0.0.0.0:8080\", tls: {certificate: a, key: b}}]\n"
 
 /* The third member of a row, and a fourth where something else runs before than CONFIG("", "", ""). */
@@ -59,6 +60,12 @@ static const struct row {
     {"limits.waiters_per_action", ROOT("limits: {waiters_per_action: 1}\n"), NAMED("128", "1")},
     {"limits.waiters", ROOT("limits: {waiters: 1}\n"), NAMED("10000", "1")},
     {"limits.buffer_memory", ROOT("limits: {buffer_memory: 128MiB}\n"), NAMED("256MiB", "128MiB")},
+    {"health.address", ROOT("health: {address: \"a:1\"}\n"), NAMED("off", "a:1")},
+    {"admin.address", ROOT("admin: {address: \"127.0.0.1:1\"}\n"), NAMED("off", "127.0.0.1:1")},
+    {"admin.mode", ROOT("admin: {address: \"unix:/a\", mode: 0600}\n"), NAMED("0660", "0600"),
+     .before = ROOT("admin: {address: \"unix:/a\"}\n")},
+    {"admin.token_file", ROOT("admin: {address: \"127.0.0.1:1\", token_file: /a}\n"), LIVE,
+     .before = ROOT("admin: {address: \"127.0.0.1:1\"}\n")},
     {"timeouts.header", ROOT("timeouts: {header: 1s}\n"), LIVE},
     {"timeouts.body", ROOT("timeouts: {body: 1s}\n"), LIVE},
     {"timeouts.idle", ROOT("timeouts: {idle: 1s}\n"), LIVE},
@@ -116,6 +123,12 @@ static const struct row {
     {"routes[].replayed_header", ROUTE("replayed_header: A"), LIVE},
     {"routes[].on_store_error", ROUTE("on_store_error: pass"), LIVE},
     {"routes[].task", ROUTE("task: header:A"), LIVE},
+    {"routes[].probe", CONFIG("", "", PROBE("")), LIVE},
+    {"routes[].probe.method", CONFIG("", "", PROBE(", method: HEAD")), LIVE},
+    {"routes[].probe.path", CONFIG("", "", PROBE("")), LIVE},
+    {"routes[].probe.happened", CONFIG("", "", PROBE(", happened: [201]")), LIVE},
+    {"routes[].probe.not_happened", CONFIG("", "", PROBE(", not_happened: [410]")), LIVE},
+    {"routes[].probe.settle", CONFIG("", "", PROBE(", settle: 90s")), LIVE},
 };
 
 static struct conf *load(const char *name, const char *text)
