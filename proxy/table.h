@@ -12,7 +12,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
-#define AGE_TEXT 16
+#define AGE_TEXT 24
 /* "0s" … "59s", "1m" … "59m", "1h" … "47h", "2d" …; of a time to come "0s". */
 void age_text(int64_t milliseconds, char to[AGE_TEXT]);
 #define SIZE_TEXT 16
