@@ -109,6 +109,7 @@ enum flow_event settle_put_back(struct exchange *exchange)
     if (exchange->call) { /* the drain's limit */
         upstream_cancel(exchange->call);
         exchange->call = NULL;
+        exchange->upstream_us = monotonic_us() - exchange->probe->began_us;
     }
     crash_point(exchange->worker, "before-put-back");
     exchange->known.state = STORE_UNKNOWN;

@@ -184,6 +184,9 @@ command -v clang >/dev/null && have_clang=yes
 presets="asan release tsan"
 [ $have_clang = yes ] && presets="asan release fuzz tsan"
 
+start "$logs/promtool.log" sh tests/support/promtool.sh
+promtool_job=$job
+
 heading "build of preset dev"
 if ! configure_and_build dev "$logs/build-dev.log"; then
     echo "0 passed, 1 failed"
@@ -200,6 +203,7 @@ if command -v npm >/dev/null; then
     sh tests/e2e/clients/install.sh "$EINMAL_CLIENTS" >"$logs/clients.log" 2>&1 || skip "npm packages of the client tests: see clients.log"
 fi
 
+wait "$promtool_job" || skip "promtool: $(tail -1 "$logs/promtool.log")"
 run_py=tests/e2e/run.py
 rules_log=$(log_name "house rules")
 start "$rules_log" nice -n 5 sh tests/support/house_rules.sh

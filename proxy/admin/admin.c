@@ -212,6 +212,7 @@ struct admin *admin_new(struct conf *conf, struct admin_token token, struct stor
     admin->hooks = *hooks;
     admin->started_ms = monotonic_ms();
     admin->settings = (struct client_settings){.limits = {HEADER_BYTES, HEADERS, REQUEST_TARGET},
+                                               .fresh = must_allocate(malloc(CLIENT_INPUT_MAX)),
                                                .header_timeout = HEADER_MS,
                                                .body_timeout = BODY_MS,
                                                .idle_timeout = IDLE_MS,
@@ -279,6 +280,7 @@ void admin_free(struct admin *admin)
     event_free(admin->order_event);
     close(admin->order_fd);
     event_base_free(admin->base);
+    free(admin->settings.fresh);
     conf_unref(admin->conf);
     conf_unref(admin->started_with);
     admin_token_free(&admin->token);
