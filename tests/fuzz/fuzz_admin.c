@@ -193,7 +193,7 @@ static void close_world(struct world *world)
     admin_free(world->admin);
     if (world->fd >= 0)
         close(world->fd); /* it was reset, not ended */
-    end_running(world); /* its token has been held all the while */
+    end_running(world);   /* its token has been held all the while */
     bool closed = store_close(world->store, PATIENCE);
     assert(closed);
     buffer_free(&world->got);
