@@ -12,10 +12,10 @@
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
-#define AGE_TEXT 16
+#define AGE_TEXT 32
 /* "0s" … "59s", "1m" … "59m", "1h" … "47h", "2d" …; of a time to come "0s". */
 void age_text(int64_t milliseconds, char to[AGE_TEXT]);
-#define SIZE_TEXT 16
+#define SIZE_TEXT 32
 /* "17 bytes", "1.4 KiB", "23 MiB". */
 void size_text(uint64_t bytes, char to[SIZE_TEXT]);
 /* Milliseconds since 1970 of "2026-12-02T22:40:09.123Z" (with or without the fraction). False: it is none. */

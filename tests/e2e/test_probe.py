@@ -427,6 +427,8 @@ def crash_at(t, step, reply, wanted, effects):
     t.proxy.start()
     t.fd_level = t.proxy.fds()
     t.check(executed(t) in effects, "executed by then", executed(t))
+    if step != "before-probe":
+        t.check(t.api.wait_for(lambda api: asked(t) >= 1), "what was sent before the crash has been counted")
     before = asked(t)
     answers_probe(t, Reply(200, body=FOUND))
     answer = t.ask(key="k")
