@@ -354,7 +354,8 @@ def handshakes(t):
     certificate, key = authority.issue("einmal", "/CN=einmal", "IP:" + t.address)
     t.einmal(**listening(t, tls={"certificate": certificate, "key": key}))
     failed = "einmal_tls_handshake_failures_total"
-    t.wait_until(lambda: look(t).get("einmal_connections", side="client") == 0, 5, "the look whether it listens is over")
+    t.wait_until(lambda: look(t).get("einmal_connections_opened_total", side="client") == 1 and
+                 look(t).get("einmal_connections", side="client") == 0, 5, "the look whether it listens is over")
     before = look(t).get(failed)
     for _ in range(3):
         t.client().send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
