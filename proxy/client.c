@@ -380,6 +380,7 @@ static void on_send_deadline(void *arg)
 struct client *client_new(struct event_base *base, int fd, const char *peer, const struct client_settings *settings,
                           const struct client_events *events, void *context)
 {
+    assert(settings->fresh);
     struct client *client = NEW(struct client);
     client->base = base;
     client->stream.fd = fd;
