@@ -157,7 +157,8 @@ static struct conf *load_upstream(const struct conf_overrides *overrides, FILE *
     struct conf *conf = conf_new();
     const char *wrong = check_url(conf, overrides->upstream);
     if (wrong) {
-        override_error(&report, "--upstream", "EINMAL_UPSTREAM", overrides->upstream, wrong);
+        const char *shown = strchr(overrides->upstream, '@') ? "…" : overrides->upstream; /* no password */
+        override_error(&report, "--upstream", "EINMAL_UPSTREAM", shown, wrong);
     } else {
         yaml_document_t document;
         struct reader reader = {.conf = conf, .report = &report, .in_default = true}; /* nothing has a place */

@@ -60,10 +60,12 @@ bool conf_check_named(const struct conf *conf, FILE *messages)
 
 const char **conf_files(const struct conf *conf, size_t *count)
 {
-    const char **paths = NEW_ARRAY(const char *, 1 + 3 * (conf->listen_count + conf->upstream_count));
+    const char **paths = NEW_ARRAY(const char *, 2 + 3 * (conf->listen_count + conf->upstream_count));
     *count = 0;
     if (conf->file)
         paths[(*count)++] = conf->file;
+    if (conf->admin.token_file.path)
+        paths[(*count)++] = conf->admin.token_file.path;
     for (size_t i = 0; i < conf->listen_count + conf->upstream_count; i++) {
         bool is_listen = i < conf->listen_count;
         const struct conf_listen *listen = is_listen ? &conf->listen[i] : NULL;

@@ -200,7 +200,9 @@ void read_upstream_url(struct reader *reader, const struct setting *setting, con
     if (!reader_scalar(reader, node, "a URL such as http://127.0.0.1:3000", &scalar))
         return;
     const char *wrong = address_parse_url(reader->conf, scalar.text, target);
-    if (wrong)
+    if (wrong && strchr(scalar.text, '@')) /* before it may stand a password */
+        reader_error(reader, node, "%s", wrong);
+    else if (wrong)
         reader_error(reader, node, "'%s': %s", scalar.text, wrong);
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define OWN_DESCRIPTORS 256 /* store, logs, listeners, events, resolver */
+#define OWN_DESCRIPTORS 400 /* store, logs, listeners, events, resolver; 2 × 64 for the side listeners */
 
 static bool read_line(void *arg, const char *path, char *line, size_t size)
 {

@@ -103,7 +103,7 @@ static void write_response(struct buffer *out, const struct store_bytes *bytes)
     }
     buffer_printf(out, "{\"status\":%u,\"headers\":[", response.parts.status);
     for (size_t i = 0; i < response.parts.field_count; i++) {
-        buffer_append(out, ",[" + (i == 0), 2 - (i == 0));
+        buffer_append_span(out, i ? SPAN(",[") : SPAN("["));
         json_escape(out, response.fields[i].name);
         buffer_append(out, ",", 1);
         json_escape(out, response.fields[i].value);

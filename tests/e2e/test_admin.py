@@ -402,6 +402,19 @@ def token(t):
     write("second-token")
 
 
+@test("watch_config sees another token, too", "asan")
+def token_watched(t):
+    file = t.path("token")
+    for word in ("first", "second"):
+        with open(file + ".new", "w") as out:
+            out.write(word)
+        os.rename(file + ".new", file)
+        if word == "first":
+            admin = started(t, admin={"token_file": file}, watch_config=True)
+        t.wait_until(lambda: admin.ask("GET", "/v1/actions", auth="Bearer " + word).status == 200, 10.0, word)
+    t.problem(admin.ask("GET", "/v1/actions", auth="Bearer first"), 401, "unauthorized")
+
+
 @test("pages of other sites change nothing, names of others are not ours", "asan")
 def other_sites(t):
     admin = started(t)

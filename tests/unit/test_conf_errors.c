@@ -227,7 +227,7 @@ Test(conf_errors, addresses)
                     "on "
                     "with theirs\n"},
         {"user name", "upstreams:\n  a: {url: \"http://u:p@a\"}\n",
-         AT("2:12") "upstreams.a.url: 'http://u:p@a': user names in a URL are not allowed\n"},
+         AT("2:12") "upstreams.a.url: user names in a URL are not allowed\n"},
         {"Host to send", "upstreams:\n  a: {url: \"http://a\", host: \"a b\"}\n",
          AT("2:30") "upstreams.a.host: expected pass or the name to send as Host, not 'a b'\n"},
         {"empty store path", CONF_UPSTREAMS "store: {path: \"\"}\n",
