@@ -51,14 +51,14 @@ static void member(struct json *json, const char *name)
     fputs(": ", json->out);
 }
 
-static void open(struct json *json, char bracket)
+static void begin(struct json *json, char bracket)
 {
     fputc(bracket, json->out);
     json->depth++;
     json->is_first = true;
 }
 
-static void close(struct json *json, char bracket)
+static void end(struct json *json, char bracket)
 {
     bool is_empty = json->is_first;
     json->depth--;
@@ -85,6 +85,15 @@ static void member_json(struct json *json, const char *name, const char *value)
 {
     member(json, name);
     fputs(value, json->out);
+}
+
+/* What a text must match, and what to say if it does not: editors would show the expression, which nobody reads. */
+static void member_pattern(struct json *json, const char *pattern, const char *expected)
+{
+    char message[300];
+    snprintf(message, sizeof message, "expected %s", expected);
+    member_text(json, "pattern", pattern);
+    member_text(json, "patternErrorMessage", message);
 }
 
 /* ---- notations -------------------------------------------------------------------------------- */
@@ -117,6 +126,7 @@ struct notation {
     uint64_t min, max;           /* of a value that is a number; max 0: any */
     const char *words;           /* JSON: what an editor offers beside the pattern, or NULL */
     bool not_empty;              /* lists */
+    const char *each;            /* lists: the form of a value */
 };
 
 #define METHODS "[\"GET\", \"HEAD\", \"POST\", \"PUT\", \"DELETE\", \"OPTIONS\", \"TRACE\", \"PATCH\"]"
@@ -140,34 +150,50 @@ static const struct notation notations[] = {
     {.form = "name of an upstream", .types = ANY, .pattern = NAME OR},
     {.form = "name of a preset", .shape = PRESET},
     {.form = "header name", .types = ANY, .pattern = "^" TOKEN "$" OR},
-    {.form = "list of header names", .shape = MANY, .types = ANY, .pattern = "^" TOKEN "$" OR},
+    {.form = "list of header names", .shape = MANY, .types = ANY, .pattern = "^" TOKEN "$" OR, .each = "a header name"},
     {.form = "list of methods",
      .shape = MANY,
      .types = STRING,
      .pattern = "^[A-Z][A-Z-]*$" OR,
      .words = METHODS,
-     .not_empty = true},
+     .not_empty = true,
+     .each = "a method such as POST"},
     {.form = "pattern", .types = STRING, .pattern = "^/([^?#\\s*]*/)?(\\*\\*|[^?#\\s*]*)$" OR},
     {.form = "template", .types = STRING, .pattern = "^/[^#]*\\{(key\\}|path:|json:/|header:)" OR},
     {.form = "component", .types = STRING},
-    {.form = "list of components", .shape = MANY, .types = STRING, .not_empty = true},
-    {.form = "auto or list of components", .shape = WORD_OR_MANY, .types = STRING, .words = "[\"auto\"]"},
+    {.form = "list of components",
+     .shape = MANY,
+     .types = STRING,
+     .not_empty = true,
+     .each = "a component such as header:X-Id"},
+    {.form = "auto or list of components",
+     .shape = WORD_OR_MANY,
+     .types = STRING,
+     .words = "[\"auto\"]",
+     .each = "a component such as header:X-Id"},
     {.form = "body, json, none or list of components",
      .shape = WORD_OR_MANY,
      .types = STRING,
      .words = "[\"body\", \"json\", \"none\"]",
-     .not_empty = true},
-    {.form = "list of json:/POINTER", .shape = MANY, .types = STRING, .pattern = "^json:(/([^/~]|~[01])*)+$" OR},
+     .not_empty = true,
+     .each = "a component such as header:X-Id"},
+    {.form = "list of json:/POINTER",
+     .shape = MANY,
+     .types = STRING,
+     .pattern = "^json:(/([^/~]|~[01])*)+$" OR,
+     .each = "json:/POINTER"},
     {.form = "list of statuses and classes",
      .shape = MANY,
      .types = NUMBER_OR,
      .pattern = "^[2-9]([0-9][0-9]|xx)(\\+retry-after)?$" OR,
      .min = 200,
-     .max = 999},
+     .max = 999,
+     .each = "a status such as 409, 409+retry-after or a class such as 5xx"},
     {.form = "list of origins",
      .shape = MANY,
      .types = STRING,
-     .pattern = "^(?!http:.*:80$|https:.*:443$)[a-z0-9+._~%-]+://[a-z0-9+._~%:\\[\\]-]+$" OR},
+     .pattern = "^(?!http:.*:80$|https:.*:443$)[a-z0-9+._~%-]+://[a-z0-9+._~%:\\[\\]-]+$" OR,
+     .each = "an origin such as https://app.example"},
 };
 
 static const struct notation *notation_of(const char *form)
@@ -184,14 +210,14 @@ static const struct notation *notation_of(const char *form)
 static void one_of_these_or_variable(struct json *json, const char *words, const char *pattern)
 {
     member(json, "anyOf");
-    open(json, '[');
+    begin(json, '[');
     next(json);
     fprintf(json->out, "{\"enum\": %s}", words);
     next(json);
     fputs("{\"type\": \"string\", \"pattern\": ", json->out);
     write_string(pattern, json->out);
     fputc('}', json->out);
-    close(json, ']');
+    end(json, ']');
 }
 
 static char *component_pattern(void)
@@ -207,7 +233,7 @@ static char *component_pattern(void)
 }
 
 /* The members that say what one value is. */
-static void write_one(struct json *json, const struct notation *notation)
+static void write_one(struct json *json, const struct notation *notation, const char *expected)
 {
     if (notation->words && notation->shape != WORD_OR_MANY) {
         one_of_these_or_variable(json, notation->words, notation->pattern);
@@ -219,7 +245,7 @@ static void write_one(struct json *json, const struct notation *notation)
         member_number(json, "minimum", notation->min);
         member_number(json, "maximum", notation->max);
     }
-    member_text(json, "pattern", components ? components : notation->pattern);
+    member_pattern(json, components ? components : notation->pattern, expected);
     free(components);
 }
 
@@ -229,27 +255,27 @@ static void write_many(struct json *json, const struct notation *notation)
     if (notation->not_empty)
         member_number(json, "minItems", 1);
     member(json, "items");
-    open(json, '{');
-    write_one(json, notation);
-    close(json, '}');
+    begin(json, '{');
+    write_one(json, notation, notation->each);
+    end(json, '}');
 }
 
 static void write_word_or_many(struct json *json, const struct notation *notation)
 {
     member(json, "anyOf");
-    open(json, '[');
+    begin(json, '[');
     next(json);
     fprintf(json->out, "{\"enum\": %s}", notation->words);
     next(json);
-    open(json, '{');
+    begin(json, '{');
     write_many(json, notation);
-    close(json, '}');
+    end(json, '}');
     next(json);
-    open(json, '{');
+    begin(json, '{');
     member_text(json, "type", "string");
     member_text(json, "pattern", VARIABLE);
-    close(json, '}');
-    close(json, ']');
+    end(json, '}');
+    end(json, ']');
 }
 
 static char *preset_names(void)
@@ -282,6 +308,13 @@ static void write_words(struct json *json, char *words)
     free(words);
 }
 
+static void member_setting_pattern(struct json *json, const struct setting *setting, const char *pattern)
+{
+    char expected[200];
+    setting_describe(setting, expected, sizeof expected);
+    member_pattern(json, pattern, expected);
+}
+
 /* Digits and a unit; where 0 is too little, no 0. Other limits are only told by `einmal check`. */
 static void write_with_unit(struct json *json, const struct setting *setting, void (*print_units)(FILE *out),
                             const char *or_else)
@@ -293,7 +326,7 @@ static void write_with_unit(struct json *json, const struct setting *setting, vo
     print_units(out);
     fprintf(out, ")$%s" OR, or_else);
     fclose(out);
-    member_text(json, "pattern", pattern);
+    member_setting_pattern(json, setting, pattern);
     free(pattern);
 }
 
@@ -314,12 +347,12 @@ static void write_named(struct json *json, const struct section *section, bool f
     member_number(json, "minProperties", 1);
     member_json(json, "additionalProperties", "false");
     member(json, "patternProperties");
-    open(json, '{');
+    begin(json, '{');
     member(json, NAME);
-    open(json, '{');
+    begin(json, '{');
     write_section(json, section, fixed);
-    close(json, '}');
-    close(json, '}');
+    end(json, '}');
+    end(json, '}');
 }
 
 /* A list that is not empty by default has no meaning when it is. */
@@ -329,9 +362,9 @@ static void write_objects(struct json *json, const struct setting *setting, bool
     if (strcmp(setting->standard, "[]") != 0)
         member_number(json, "minItems", 1);
     member(json, "items");
-    open(json, '{');
+    begin(json, '{');
     write_section(json, setting->section, fixed);
-    close(json, '}');
+    end(json, '}');
 }
 
 static void write_own(struct json *json, const struct setting *setting, bool fixed)
@@ -339,7 +372,7 @@ static void write_own(struct json *json, const struct setting *setting, bool fix
     const struct notation *notation = notation_of(setting->form);
     switch (notation->shape) {
     case ONE:
-        write_one(json, notation);
+        write_one(json, notation, setting->form);
         break;
     case PRESET:
         write_words(json, preset_names());
@@ -367,11 +400,11 @@ static void write_value(struct json *json, const struct setting *setting, bool f
     switch (setting->type) {
     case SETTING_BOOL:
         member_json(json, "type", "[\"boolean\", \"string\"]");
-        member_text(json, "pattern", VARIABLE);
+        member_setting_pattern(json, setting, VARIABLE);
         break;
     case SETTING_NUMBER:
         write_number(json, setting);
-        member_text(json, "pattern", VARIABLE);
+        member_setting_pattern(json, setting, VARIABLE);
         break;
     case SETTING_SIZE:
     case SETTING_SIZE32:
@@ -502,24 +535,24 @@ static void write_section(struct json *json, const struct section *section, bool
         member_number(json, "maxProperties", 1);
     }
     member(json, "properties");
-    open(json, '{');
+    begin(json, '{');
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
         bool is_fixed = setting_is_fixed(setting, fixed);
         member(json, setting_key(setting));
-        open(json, '{');
+        begin(json, '{');
         write_description(json, setting, is_fixed);
         write_default(json, setting);
         write_value(json, setting, is_fixed);
-        close(json, '}');
+        end(json, '}');
     }
-    close(json, '}');
+    end(json, '}');
 }
 
 void conf_write_json_schema(FILE *out)
 {
     struct json json = {.out = out};
-    open(&json, '{');
+    begin(&json, '{');
     member_text(&json, "$schema", "http://json-schema.org/draft-07/schema#");
     member_text(&json, "title", "einmal.yaml");
     member_text(
@@ -527,6 +560,6 @@ void conf_write_json_schema(FILE *out)
         "configuration of einmal. What this schema accepts may still be refused: `einmal check -c FILE` has the "
         "last word");
     write_section(&json, &root_section, false);
-    close(&json, '}');
+    end(&json, '}');
     fputc('\n', out);
 }
