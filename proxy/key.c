@@ -389,7 +389,5 @@ bool key_component_text(const struct component *component, const struct key_requ
 
 void key_id_hex(const uint8_t id[32], char out[65])
 {
-    for (int i = 0; i < 32; i += 4)
-        ascii_hex(out + 2 * i, id + i);
-    out[64] = '\0';
+    ascii_hex_text(out, id, 32);
 }

@@ -9,6 +9,7 @@
  * Left out: TTLs (getaddrinfo does not tell them): 30 s for all.
  */
 #include "proxy/resolver.h"
+#include "proxy/clock.h"
 #include "proxy/span.h"
 
 #include <arpa/inet.h>
@@ -65,13 +66,6 @@ struct job {
     struct resolver *resolver;
     struct name *name; /* lives as long as the resolver */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- resolving -------------------------------------------------------------------------------- */
 
@@ -138,7 +132,7 @@ static void *thread_main(void *arg)
     resolve(name->host, name->port, &found); /* host and port never change */
     pthread_mutex_lock(&resolver->lock);
     name->resolving = false;
-    name->resolved_ms = now_ms();
+    name->resolved_ms = clock_ms(CLOCK_MONOTONIC);
     name->fresh_until_ms = name->resolved_ms + (found.count ? FRESH_MS : RETRY_MS);
     if (found.count)
         name->good = found;
@@ -231,7 +225,7 @@ bool resolver_look_up(struct resolver_client *client, const char *host, uint16_t
         return true;
     pthread_mutex_lock(&resolver->lock);
     struct name *name = find_locked(resolver, host, port);
-    if (!name->resolving && now_ms() >= name->fresh_until_ms)
+    if (!name->resolving && clock_ms(CLOCK_MONOTONIC) >= name->fresh_until_ms)
         start_thread_locked(resolver, name);
     bool known = name->good.count > 0;
     if (known) {
@@ -263,7 +257,7 @@ void resolver_failed(struct resolver_client *client, const char *host, uint16_t 
         return;
     pthread_mutex_lock(&client->resolver->lock);
     struct name *name = find_locked(client->resolver, host, port);
-    int64_t now = now_ms();
+    int64_t now = clock_ms(CLOCK_MONOTONIC);
     if (name->good.count && !name->resolving && now >= name->resolved_ms + RETRY_MS)
         start_thread_locked(client->resolver, name);
     pthread_mutex_unlock(&client->resolver->lock);

@@ -9,6 +9,7 @@
  */
 #include "proxy/worker.h"
 #include "proxy/ascii.h"
+#include "proxy/clock.h"
 #include "proxy/exchange.h"
 #include "proxy/key.h"
 
@@ -37,9 +38,7 @@ struct inbox_item {
 
 int64_t monotonic_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return clock_us(CLOCK_MONOTONIC);
 }
 
 void crash_point(const struct worker *worker, const char *name)
@@ -67,9 +66,7 @@ static uint64_t next_random(uint64_t state[2])
 void worker_request_id(struct worker *worker, char to[33])
 {
     uint64_t halves[2] = {next_random(worker->random), next_random(worker->random)};
-    for (size_t i = 0; i < sizeof halves; i += 4)
-        ascii_hex(to + 2 * i, (const uint8_t *)halves + i);
-    to[32] = '\0';
+    ascii_hex_text(to, (const uint8_t *)halves, sizeof halves);
 }
 
 /* Sizes beyond what is at hand are fetched from the shared number; what gathers beyond two slices goes back. */

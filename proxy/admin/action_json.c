@@ -4,6 +4,7 @@
  */
 #include "proxy/admin/action_json.h"
 #include "proxy/admin/query.h"
+#include "proxy/json_text.h"
 #include "proxy/log.h"
 #include "proxy/stored_response.h"
 

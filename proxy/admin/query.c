@@ -4,6 +4,7 @@
  */
 #include "proxy/admin/query.h"
 #include "proxy/admin/action_json.h"
+#include "proxy/ascii.h"
 
 #include <stdio.h>
 
@@ -14,15 +15,6 @@
 
 /* ---- percent-encoding ------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* `plus`: "+" is a space, as forms write it. */
 static char *decode(struct span text, bool plus)
 {
@@ -31,8 +23,8 @@ static char *decode(struct span text, bool plus)
     for (size_t i = 0; i < text.len; i++) {
         int value = (unsigned char)text.data[i];
         if (value == '%') {
-            int high = i + 2 < text.len ? hex(text.data[i + 1]) : -1, low = high < 0 ? -1 : hex(text.data[i + 2]);
-            value = low < 0 ? 0 : high << 4 | low;
+            int coded = ascii_percent_value(text.data + i, text.len - i);
+            value = coded < 0 ? 0 : coded;
             i += 2;
         } else if (value == '+' && plus) {
             value = ' ';
@@ -87,13 +79,19 @@ static bool take_limit(struct query *query, char *text)
     return fine;
 }
 
+/* 0–15; -1: no digit, or an upper-case one, which we never write. */
+static int lower_hex(char digit)
+{
+    return digit >= 'A' && digit <= 'F' ? -1 : ascii_hex_value(digit);
+}
+
 static bool cursor(const char *text, uint64_t *value)
 {
     *value = 0;
     if (*text != CURSOR_MARK || strlen(text) != QUERY_CURSOR_TEXT - 1)
         return false;
     for (text++; *text; text++) {
-        int digit = *text >= 'A' && *text <= 'F' ? -1 : hex(*text);
+        int digit = lower_hex(*text);
         if (digit < 0)
             return false;
         *value = *value << 4 | (uint64_t)digit;
@@ -227,7 +225,7 @@ bool query_id(struct span text, struct store_id *id)
     if (text.len != 2 * STORE_ID_LEN)
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        int value = text.data[i] >= 'A' && text.data[i] <= 'F' ? -1 : hex(text.data[i]);
+        int value = lower_hex(text.data[i]);
         if (value < 0)
             return false;
         id->bytes[i / 2] = (uint8_t)(i % 2 ? id->bytes[i / 2] | value : value << 4);
@@ -237,8 +235,7 @@ bool query_id(struct span text, struct store_id *id)
 
 void query_id_text(const struct store_id *id, char to[QUERY_ID_TEXT])
 {
-    for (size_t i = 0; i < STORE_ID_LEN; i++)
-        snprintf(to + 2 * i, 3, "%02x", id->bytes[i]);
+    ascii_hex_text(to, id->bytes, STORE_ID_LEN);
 }
 
 void query_cursor_text(uint64_t last, char to[QUERY_CURSOR_TEXT])
