@@ -135,6 +135,9 @@ const struct http_field *http_find(const struct http_message *message, struct sp
 /* How many fields of that name. */
 size_t http_count(const struct http_message *message, struct span name);
 
+/* Is it sent as that media type, whatever its parameters: one Content-Type and no other? */
+bool http_has_type(const struct http_message *message, struct span type);
+
 /* The registered reason phrase of a status; empty: none. */
 struct span http_reason(uint16_t status);
 

@@ -11,6 +11,7 @@
 #include "proxy/resolver.h"
 #include "proxy/clock.h"
 #include "proxy/span.h"
+#include "proxy/thread.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -19,8 +20,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FRESH_MS    30000
@@ -114,10 +113,8 @@ static void tell(struct resolver_query *query, const struct resolver_addresses *
     query->addresses = *addresses;
     query->next = client->inbox;
     client->inbox = query;
-    if (was_empty) {
-        ssize_t written = write(client->fd, &(uint64_t){1}, sizeof(uint64_t));
-        (void)written; /* a full counter has woken the loop already */
-    }
+    if (was_empty)
+        waker_wake(client->fd);
 }
 
 static void start_thread_locked(struct resolver *resolver, struct name *name);
@@ -269,9 +266,7 @@ static void on_inbox(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct resolver_client *client = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     for (;;) {
         pthread_mutex_lock(&client->resolver->lock);
         struct resolver_query *query = client->inbox;
@@ -291,8 +286,7 @@ struct resolver_client *resolver_client_new(struct resolver *resolver, struct ev
 {
     struct resolver_client *client = NEW(struct resolver_client);
     client->resolver = resolver;
-    client->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(client->fd >= 0 && "descriptors are there at start");
+    client->fd = waker_open();
     client->event = must_allocate(event_new(base, client->fd, EV_READ | EV_PERSIST, on_inbox, client));
     event_add(client->event, NULL);
     return client;
