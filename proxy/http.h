@@ -22,16 +22,17 @@ struct http_parser;
 
 enum http_kind { HTTP_REQUESTS, HTTP_RESPONSES };
 
-enum http_method { /* our own fixed list (contract §5, 501) that llhttp 8.1 and 9.x both know */
-                   HTTP_GET,
-                   HTTP_HEAD_METHOD,
-                   HTTP_POST,
-                   HTTP_PUT,
-                   HTTP_DELETE,
-                   HTTP_OPTIONS,
-                   HTTP_TRACE,
-                   HTTP_PATCH,
-                   HTTP_OTHER_METHOD, /* PROPFIND, REPORT, PURGE … : in `method` as text */
+/* Our own fixed list (contract §5, 501) that llhttp 8.1 and 9.x both know. */
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD_METHOD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_TRACE,
+    HTTP_PATCH,
+    HTTP_OTHER_METHOD, /* PROPFIND, REPORT, PURGE … : in `method` as text */
 };
 
 enum http_framing {

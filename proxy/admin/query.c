@@ -3,7 +3,6 @@
  * filter that is silently ignored shows the wrong actions.
  */
 #include "proxy/admin/query.h"
-#include "proxy/admin/action_json.h"
 #include "proxy/ascii.h"
 
 #include <stdio.h>
@@ -64,7 +63,7 @@ static bool take_state(struct query *query, char *text)
 {
     static const enum store_state states[] = {STORE_IN_PROGRESS, STORE_COMPLETED, STORE_UNKNOWN};
     for (size_t i = 0; i < COUNT(states); i++)
-        if (strcmp(text, state_name(states[i])) == 0)
+        if (strcmp(text, store_state_name(states[i])) == 0)
             query->store.state = states[i];
     free(text);
     return query->store.state != 0;
