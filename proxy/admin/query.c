@@ -200,9 +200,9 @@ bool query_parse(struct span text, unsigned allowed, struct query *query, char w
     unsigned seen = 0;
     *query = (struct query){.store = {.limit = LIMIT_DEFAULT}};
     while (text.len) {
-        const char *and = memchr(text.data, '&', text.len);
-        struct span pair = {text.data, and? (size_t)(and-text.data) : text.len};
-        text = span_after(text, and? pair.len + 1 : pair.len);
+        const char *ampersand = memchr(text.data, '&', text.len);
+        struct span pair = {text.data, ampersand ? (size_t)(ampersand - text.data) : text.len};
+        text = span_after(text, ampersand ? pair.len + 1 : pair.len);
         if (pair.len && !take_pair(pair, allowed, &seen, query, why))
             return false;
     }
