@@ -2,6 +2,8 @@
 include(GNUInstallDirs)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES conf/einmal.yaml conf/minimal.yaml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES conf/einmal.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/einmal)
+install(FILES conf/einmal.schema.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples) # einmal.yaml names it beside itself
 install(FILES conf/man/einmal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES conf/man/einmal.yaml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 install(FILES conf/completion/einmal.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME einmal)

@@ -131,3 +131,27 @@ void component_print_list(const struct component_list *list, FILE *out)
     }
     fputc(']', out);
 }
+
+/* A dollar stands doubled in a file, so a name of a header has none that is alone. */
+static const char *argument_pattern(enum argument kind)
+{
+    static const char token[] = "([!#%&'*+.^_`|~0-9A-Za-z-]|\\$\\$)+";
+    switch (kind) {
+    case ARGUMENT_NONE:
+        return "";
+    case ARGUMENT_TEXT:
+        return ".+";
+    case ARGUMENT_TOKEN:
+    case ARGUMENT_HEADER:
+        return token;
+    case ARGUMENT_POINTER:
+        return "(/([^/~]|~[01])*)+";
+    }
+    abort();
+}
+
+void component_print_pattern(FILE *out)
+{
+    for (size_t i = 0; i < COUNT(rows); i++)
+        fprintf(out, "%s%s%s", i ? "|" : "", rows[i].name, argument_pattern(rows[i].kind));
+}

@@ -13,3 +13,5 @@ const char *component_parse(struct conf *memory, const char *text, struct compon
 /* As it would stand in a file. */
 void component_print(const struct component *component, FILE *out);
 void component_print_list(const struct component_list *list, FILE *out);
+/* Every component as alternatives of a regular expression (ECMA 262), as far as one can tell. */
+void component_print_pattern(FILE *out);

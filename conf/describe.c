@@ -64,7 +64,6 @@ static void describe(const struct setting *setting, FILE *out)
         fputs("mapping", out);
         break;
     case SETTING_OWN:
-    case SETTING_LATER:
         fputs(setting->form ? setting->form : "", out);
         break;
     }
@@ -78,57 +77,50 @@ void setting_describe(const struct setting *setting, char *text, size_t size)
     text[size - 1] = '\0';
 }
 
-/* What holds for a list or mapping as a whole holds for all in it. */
-struct inherited {
-    bool later, fixed;
-};
-
-static struct inherited inherit(const struct setting *setting, struct inherited outer)
+bool setting_is_fixed(const struct setting *setting, bool outer)
 {
-    return (struct inherited){.later = outer.later || setting->type == SETTING_LATER,
-                              .fixed = (outer.fixed && !(setting->flags & SETTING_RELOADED)) ||
-                                       (setting->flags & SETTING_FIXED)};
+    return (setting->flags & SETTING_FIXED) || (outer && !(setting->flags & SETTING_RELOADED));
 }
 
-static const char *change_words(const struct setting *setting, struct inherited inherited)
+static const char *change_words(const struct setting *setting, bool fixed)
 {
-    if (inherited.later || setting->type == SETTING_SECTION)
+    if (setting->type == SETTING_SECTION)
         return "";
-    return inherited.fixed ? "restart" : "reload";
+    return fixed ? "restart" : "reload";
 }
 
-static void write_row(const struct setting *setting, struct inherited inherited, FILE *out)
+static void write_row(const struct setting *setting, bool fixed, FILE *out)
 {
     bool code = setting->standard && strcmp(setting->standard, "{}") != 0;
     const char *otherwise = setting->otherwise ? setting->otherwise : "";
     const char *words = setting->flags & SETTING_REQUIRED ? "required" : otherwise;
     fprintf(out, "| `%s` | ", setting->name);
     describe(setting, out);
-    fprintf(out, " | %s%s%s | %s | %s%s |\n", code ? "`" : "", code ? setting->standard : words, code ? "`" : "",
-            change_words(setting, inherited), inherited.later ? "*later version:* " : "", setting->text);
+    fprintf(out, " | %s%s%s | %s | %s |\n", code ? "`" : "", code ? setting->standard : words, code ? "`" : "",
+            change_words(setting, fixed), setting->text);
 }
 
-static void write_section(const struct section *section, struct inherited outer, FILE *out)
+static void write_section(const struct section *section, bool outer, FILE *out)
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        struct inherited inherited = inherit(setting, outer);
-        write_row(setting, inherited, out);
+        bool fixed = setting_is_fixed(setting, outer);
+        write_row(setting, fixed, out);
         if (setting->section)
-            write_section(setting->section, inherited, out);
+            write_section(setting->section, fixed, out);
     }
 }
 
 void conf_write_reference(FILE *out)
 {
     fputs("| setting | value | default | change | meaning |\n| --- | --- | --- | --- | --- |\n", out);
-    write_section(&root_section, (struct inherited){0}, out);
+    write_section(&root_section, false, out);
 }
 
 /* ---- einmal.yaml(5) --------------------------------------------------------------------------- */
 
 /* "A size from 0 to 1GiB; default 16MiB; restart." */
-static void write_facts(const struct setting *setting, struct inherited inherited, FILE *out)
+static void write_facts(const struct setting *setting, bool fixed, FILE *out)
 {
     char *facts = NULL;
     size_t size;
@@ -140,7 +132,7 @@ static void write_facts(const struct setting *setting, struct inherited inherite
         fprintf(memory, "; default %s", setting->standard);
     else if (setting->otherwise)
         fprintf(memory, "; default %s", setting->otherwise);
-    if (inherited.fixed && setting->type != SETTING_SECTION)
+    if (fixed && setting->type != SETTING_SECTION)
         fputs("; restart", memory);
     fclose(memory);
     fputs(".Pq ", out);
@@ -149,26 +141,24 @@ static void write_facts(const struct setting *setting, struct inherited inherite
     free(facts);
 }
 
-static void write_entries(const struct section *section, struct inherited outer, FILE *out)
+static void write_entries(const struct section *section, bool outer, FILE *out)
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        struct inherited inherited = inherit(setting, outer);
+        bool fixed = setting_is_fixed(setting, outer);
         fputs(".It Ic ", out);
         roff_argument(setting->name, out);
         fputc('\n', out);
-        if (inherited.later)
-            fputs("Of a later version.\n", out);
         roff_text(setting->text, out);
-        write_facts(setting, inherited, out);
+        write_facts(setting, fixed, out);
         if (setting->section)
-            write_entries(setting->section, inherited, out);
+            write_entries(setting->section, fixed, out);
     }
 }
 
 void conf_write_manual(FILE *out)
 {
     fputs(".Bl -tag -width Ds\n", out);
-    write_entries(&root_section, (struct inherited){0}, out);
+    write_entries(&root_section, false, out);
     fputs(".El\n", out);
 }

@@ -54,16 +54,13 @@ void setting_print_value(const struct setting *setting, const void *base, FILE *
         setting->print(target, out);
         break;
     case SETTING_SECTION:
-    case SETTING_LATER:
         break;
     }
 }
 
 static bool is_printed(const struct setting *setting)
 {
-    if (setting->type == SETTING_SECTION || setting->type == SETTING_LATER)
-        return false;
-    return setting->type != SETTING_OWN || setting->print;
+    return setting->type != SETTING_SECTION && (setting->type != SETTING_OWN || setting->print);
 }
 
 /* One setting a line; sections of a section come with their own names, "match.path". */
@@ -120,7 +117,6 @@ static bool is_same(const struct setting *setting, const struct conf *a, const s
     case SETTING_OWN:
         return setting->same(a, b);
     case SETTING_SECTION:
-    case SETTING_LATER:
         break;
     }
     abort();

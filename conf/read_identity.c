@@ -55,7 +55,7 @@ static bool is_list(const yaml_node_t *node)
 
 void read_scope(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
-    static const struct choice choices[] = {{"auto", SCOPE_AUTO, false}, {NULL, 0, false}};
+    static const struct choice choices[] = {{"auto", SCOPE_AUTO}, {NULL, 0}};
     struct conf_route *route = target;
     int value = SCOPE_AUTO;
     (void)setting;
@@ -97,7 +97,7 @@ void write_scope(struct writer *writer, const struct setting *setting, const voi
 
 void read_on_other_identity(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
-    static const struct choice choices[] = {{"reject", true, false}, {"separate", false, false}, {NULL, 0, false}};
+    static const struct choice choices[] = {{"reject", true}, {"separate", false}, {NULL, 0}};
     int value;
     (void)setting;
     if (reader_choice(reader, node, choices, "", &value))
@@ -109,10 +109,10 @@ void read_on_other_identity(struct reader *reader, const struct setting *setting
 void read_fingerprint(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
 {
     static const struct choice choices[] = {
-        {"body", FINGERPRINT_BODY, false},
-        {"json", FINGERPRINT_JSON, false},
-        {"none", FINGERPRINT_NONE, false},
-        {NULL, 0, false},
+        {"body", FINGERPRINT_BODY},
+        {"json", FINGERPRINT_JSON},
+        {"none", FINGERPRINT_NONE},
+        {NULL, 0},
     };
     struct conf_route *route = target;
     int value = FINGERPRINT_COMPONENTS;

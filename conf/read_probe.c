@@ -213,7 +213,7 @@ static void make_meanings(struct reader *reader, struct probe_reading *reading)
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
-static const struct choice methods[] = {{"GET", false, false}, {"HEAD", true, false}, {NULL, 0, false}};
+static const struct choice methods[] = {{"GET", false}, {"HEAD", true}, {NULL, 0}};
 
 static const struct setting probe_settings[] = {
     {.name = "routes[].probe.method",

@@ -216,9 +216,7 @@ bool reader_choice(struct reader *reader, const yaml_node_t *node, const struct 
         if (strcmp(scalar.text, names[i]) != 0)
             continue;
         *value = choices[i].value;
-        if (choices[i].later)
-            reader_error(reader, node, "'%s' is not supported yet", names[i]);
-        return !choices[i].later;
+        return true;
     }
     reader_suggest(suggestion, sizeof suggestion, scalar.text, names, count);
     reader_error(reader, node, "expected %s, not '%s'%s", expected, scalar.text, suggestion);
@@ -318,8 +316,6 @@ static void read_value(struct reader *reader, const struct setting *setting, con
     case SETTING_OWN:
         setting->read(reader, setting, node, target);
         break;
-    case SETTING_LATER:
-        assert(false);
     }
 }
 
@@ -350,7 +346,6 @@ static void read_default(struct reader *reader, const struct setting *setting, c
     yaml_document_delete(&document);
 }
 
-/* Misspelt names are told also inside of what is refused as a whole. */
 static void report_unknown(struct reader *reader, const struct section *section, const yaml_node_t *mapping)
 {
     const char *names[40];
@@ -375,26 +370,15 @@ static void report_unknown(struct reader *reader, const struct section *section,
     }
 }
 
-static void refuse_later(struct reader *reader, const struct setting *setting, const yaml_node_t *key,
-                         const yaml_node_t *value)
-{
-    reader_error(reader, key, "not supported yet");
-    if (setting->section && value->type == YAML_MAPPING_NODE)
-        report_unknown(reader, setting->section, value);
-}
-
 void reader_section(struct reader *reader, const struct section *section, const yaml_node_t *node, void *target)
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        yaml_node_t *key = NULL;
-        const yaml_node_t *value = document_member(reader->document, node, setting_key(setting), &key);
+        const yaml_node_t *value = document_member(reader->document, node, setting_key(setting), NULL);
         size_t before = reader_enter(reader, setting_key(setting));
         yaml_document_t *preset = NULL;
         const yaml_node_t *given = value ? NULL : preset_value(reader, &preset);
-        if (value && setting->type == SETTING_LATER)
-            refuse_later(reader, setting, key, value);
-        else if (value)
+        if (value)
             read_value(reader, setting, value, target);
         else if (given)
             read_elsewhere(reader, setting, preset, given, node, target);

@@ -104,6 +104,22 @@ void scalar_print_duration(int64_t milliseconds, FILE *out)
         print((uint64_t)milliseconds, duration_units, COUNT(duration_units), "0s", out);
 }
 
+static void print_units(const struct unit *units, size_t count, FILE *out)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%s", i ? "|" : "", units[i].name);
+}
+
+void scalar_print_size_units(FILE *out)
+{
+    print_units(size_units, COUNT(size_units), out);
+}
+
+void scalar_print_duration_units(FILE *out)
+{
+    print_units(duration_units, COUNT(duration_units), out);
+}
+
 /* ---- words ------------------------------------------------------------------------------------ */
 
 static bool is_alphanumeric(char c)

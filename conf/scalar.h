@@ -17,6 +17,9 @@ bool scalar_duration(const char *text, int64_t *milliseconds); /* 250ms, 2s, 5m,
 /* The same back, in the largest unit that is exact. */
 void scalar_print_size(uint64_t bytes, FILE *out);
 void scalar_print_duration(int64_t milliseconds, FILE *out); /* CONF_FOREVER: never */
+/* The units as alternatives of a regular expression; one of sizes is the empty one. */
+void scalar_print_size_units(FILE *out);
+void scalar_print_duration_units(FILE *out);
 
 /* A name that appears in logs and metrics: 1–64 of A–Z a–z 0–9 . _ -, beginning with a letter, a digit or "_". */
 bool scalar_is_name(const char *text);

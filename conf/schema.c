@@ -1,8 +1,6 @@
 /*
  * schema.c - every setting of contract §3 as a row; those of routes in schema_route.c. The order is the order of
  * reading: a row may rely on those above.
- *
- * Settings of later versions are rows, too: they are refused by name where they stand, and misspelt ones found.
  */
 #include "conf/schema_rows.h"
 #include "proxy/http.h"
@@ -120,13 +118,13 @@ static const struct section admin_section = SECTION("admin", admin_settings);
 /* ---- log, store ------------------------------------------------------------------------------- */
 
 static const struct choice log_levels[] = {
-    {"error", LOG_LEVEL_ERROR, false},
-    {"warning", LOG_LEVEL_WARNING, false},
-    {"info", LOG_LEVEL_INFO, false},
-    {"debug", LOG_LEVEL_DEBUG, false},
-    {NULL, 0, false},
+    {"error", LOG_LEVEL_ERROR},
+    {"warning", LOG_LEVEL_WARNING},
+    {"info", LOG_LEVEL_INFO},
+    {"debug", LOG_LEVEL_DEBUG},
+    {NULL, 0},
 };
-static const struct choice log_formats[] = {{"json", true, false}, {"text", false, false}, {NULL, 0, false}};
+static const struct choice log_formats[] = {{"json", true}, {"text", false}, {NULL, 0}};
 
 static const struct setting log_settings[] = {
     {.name = "log.level",
@@ -149,7 +147,7 @@ static const struct setting log_settings[] = {
 };
 static const struct section log_section = SECTION("log", log_settings);
 
-static const struct choice durabilities[] = {{"strict", true, false}, {"process", false, false}, {NULL, 0, false}};
+static const struct choice durabilities[] = {{"strict", true}, {"process", false}, {NULL, 0}};
 
 static const struct setting store_settings[] = {
     {.name = "store.path",
@@ -302,7 +300,7 @@ static const struct setting upstream_tls_settings[] = {
      .read = read_server_name,
      .write = write_string,
      .otherwise = "the host of the url",
-     .form = "name",
+     .form = "host name",
      .text = "that the upstream's certificate must have, and that it is asked for (SNI)"},
     {.name = "upstreams.NAME.tls.verify",
      .type = SETTING_BOOL,
@@ -363,10 +361,10 @@ const struct section upstream_section = SECTION("upstreams.NAME", upstream_setti
 /* ---- the root --------------------------------------------------------------------------------- */
 
 static const struct choice forwarded[] = {
-    {"append", FORWARDED_APPEND, false},
-    {"replace", FORWARDED_REPLACE, false},
-    {"pass", FORWARDED_PASS, false},
-    {NULL, 0, false},
+    {"append", FORWARDED_APPEND},
+    {"replace", FORWARDED_REPLACE},
+    {"pass", FORWARDED_PASS},
+    {NULL, 0},
 };
 
 static const struct setting root_settings[] = {

@@ -53,10 +53,10 @@ static const struct setting key_settings[] = {
 const struct section key_section = SECTION("routes[].key[]", key_settings);
 
 static const struct choice classes[] = {
-    {"completed", STATUS_COMPLETED, false},
-    {"release", STATUS_RELEASE, false},
-    {"unknown", STATUS_UNKNOWN, false},
-    {NULL, 0, false},
+    {"completed", STATUS_COMPLETED},
+    {"release", STATUS_RELEASE},
+    {"unknown", STATUS_UNKNOWN},
+    {NULL, 0},
 };
 
 #define STATUS_LIST(name_, class_, standard_, text_)                                                           \
@@ -94,16 +94,15 @@ static const struct setting replay_headers_settings[] = {
 };
 static const struct section replay_headers_section = SECTION("routes[].replay_headers", replay_headers_settings);
 
-static const struct choice on_mismatch[] = {{"reject", false, false}, {"new", true, false}, {NULL, 0, false}};
-static const struct choice on_concurrent[] = {{"wait", true, false}, {"reject", false, false}, {NULL, 0, false}};
-static const struct choice on_store_error[] = {{"reject", false, false}, {"pass", true, false}, {NULL, 0, false}};
-static const struct choice on_other_identity[] = {
-    {"reject", true, false}, {"separate", false, false}, {NULL, 0, false}};
+static const struct choice on_mismatch[] = {{"reject", false}, {"new", true}, {NULL, 0}};
+static const struct choice on_concurrent[] = {{"wait", true}, {"reject", false}, {NULL, 0}};
+static const struct choice on_store_error[] = {{"reject", false}, {"pass", true}, {NULL, 0}};
+static const struct choice on_other_identity[] = {{"reject", true}, {"separate", false}, {NULL, 0}};
 static const struct choice on_unknown[] = {
-    {"report", ON_UNKNOWN_REPORT, false},
-    {"retry", ON_UNKNOWN_RETRY, false},
-    {"probe", ON_UNKNOWN_PROBE, false},
-    {NULL, 0, false},
+    {"report", ON_UNKNOWN_REPORT},
+    {"retry", ON_UNKNOWN_RETRY},
+    {"probe", ON_UNKNOWN_PROBE},
+    {NULL, 0},
 };
 
 static const struct setting route_settings[] = {

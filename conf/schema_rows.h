@@ -22,14 +22,6 @@
 #define GIB                (1024 * MIB)
 #define TIB                (1024 * 1024 * MIB)
 
-#define LATER(name_, form_, text_)                                         \
-    {                                                                      \
-        .name = name_, .type = SETTING_LATER, .form = form_, .text = text_ \
-    }
-#define LATER_SECTION(name_, section_, text_)                                                       \
-    {                                                                                               \
-        .name = name_, .type = SETTING_LATER, .section = section_, .form = "mapping", .text = text_ \
-    }
 #define DURATION(name_, offset_, min_, max_, standard_, text_)                                                       \
     {                                                                                                                \
         .name = name_, .type = SETTING_DURATION, .offset = offset_, .min = min_, .max = max_, .standard = standard_, \

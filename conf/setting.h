@@ -24,13 +24,11 @@ enum setting_type {
     SETTING_CHOICE_BOOL,    /* the same into a bool */
     SETTING_SECTION,        /* a mapping whose rows are of the same struct */
     SETTING_OWN,            /* `read` knows */
-    SETTING_LATER,          /* of a later version: refused where it stands */
 };
 
 struct choice {
     const char *name; /* NULL ends the table */
     int value;
-    bool later;
 };
 
 enum setting_flag {
@@ -52,14 +50,14 @@ struct setting {
     size_t offset;
     uint64_t min, max;
     const struct choice *choices;
-    const struct section *section; /* SECTION; LATER and OWN: names and documentation of what is inside, or NULL */
+    const struct section *section; /* SECTION; OWN: names and documentation of what is inside, or NULL */
     setting_read *read;
     setting_print *print;
     setting_write *write; /* OWN: NULL writes nothing. SECTION: NULL writes its rows */
     setting_same *same;
     const char *standard;  /* the default, as it would stand in the file; NULL: none */
     const char *otherwise; /* what holds without it, where `standard` cannot say it */
-    const char *form;      /* OWN, LATER: what to write, for the reference */
+    const char *form;      /* OWN: what to write, for the reference */
     const char *text;
 };
 
@@ -76,9 +74,13 @@ extern const struct section root_section, listen_section, upstream_section, rout
 const char *setting_key(const struct setting *setting);
 /* Type and range in words, for the reference and for messages. */
 void setting_describe(const struct setting *setting, char *text, size_t size);
+/* Does a change of it need a restart? What holds for a list or mapping as a whole (`outer`) holds for all in it. */
+bool setting_is_fixed(const struct setting *setting, bool outer);
 /* The value of a setting that is no section, as it would stand in a file or as `print` says it. */
 void setting_print_value(const struct setting *setting, const void *base, FILE *out);
 /* The table of README.md. */
 void conf_write_reference(FILE *out);
 /* The settings of einmal.yaml(5), mdoc. */
 void conf_write_manual(FILE *out);
+/* einmal.schema.json, for editors. */
+void conf_write_json_schema(FILE *out);

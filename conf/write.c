@@ -252,8 +252,6 @@ static void write_setting(struct writer *writer, const struct setting *setting, 
         if (setting->write)
             setting->write(writer, setting, (const char *)base + setting->offset);
         break;
-    case SETTING_LATER:
-        break;
     }
 }
 

@@ -10,6 +10,9 @@
  * high-water mark on: 90 % of the map, or what leaves RESERVED_PAGES in a small one. Free pages inside of the file
  * count as free; they are counted only when the file is nearly as large as the mark, and not for each transaction.
  *
+ * What waits in memory to be merged into the index (engine_lmdb_index.c) has its room already; a small store lets less
+ * wait. Merging is a part of commit().
+ *
  * Left out: migration. A store of another format version is refused.
  */
 #include <errno.h>

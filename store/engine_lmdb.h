@@ -93,9 +93,8 @@ enum engine_error lmdb_find_other(struct engine *engine, const struct store_id *
 /* On any thread. Opens *txn, a snapshot that the caller aborts; NULL if that failed. */
 enum engine_error lmdb_find_snapshot(struct lmdb *lmdb, const struct store_id *id, MDB_txn **txn, struct record *out,
                                      bool *found);
-/* False: the memory of recent ids is full. */
-bool lmdb_index_add(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
-/* These three return LMDB's own error. */
+/* These four return LMDB's own error. */
+int lmdb_index_add(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
 int lmdb_index_drop(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation);
 /* The slice that is due, at the end of a transaction. */
 int lmdb_index_merge(struct lmdb *lmdb);

@@ -11,7 +11,7 @@
  * record: one that leads nowhere is damage, not a miss.
  *
  * When merging does not fit, it pauses for a while (the transaction that met this is tried again without); if the
- * memory is full before it can go on, new reservations are refused as they are in a full store.
+ * memory is full before it can go on, new reservations go into the index at once.
  */
 #include <errno.h>
 #include <lmdb.h>
@@ -208,10 +208,16 @@ enum engine_error lmdb_find_snapshot(struct lmdb *lmdb, const struct store_id *i
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-bool lmdb_index_add(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation)
+static int put_entries(struct lmdb *lmdb, const struct recent_key *key, uint64_t seq)
+{
+    int rc = put_entry(lmdb, key->prefix, KIND_ID, key->identity, seq);
+    return rc ? rc : put_entry(lmdb, key->prefix, KIND_CONTENT, key->content, seq);
+}
+
+int lmdb_index_add(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation)
 {
     struct recent_key key = recent_key_of(&reservation->id, reservation->content);
-    return recent_add(lmdb->recent, &key, seq);
+    return recent_add(lmdb->recent, &key, seq) ? 0 : put_entries(lmdb, &key, seq);
 }
 
 int lmdb_index_drop(struct lmdb *lmdb, uint64_t seq, const struct record_reservation *reservation)
@@ -235,9 +241,7 @@ int lmdb_index_merge(struct lmdb *lmdb)
         const struct recent_entry *entry = recent_merge_next(lmdb->recent);
         if (!entry)
             break;
-        rc = put_entry(lmdb, entry->key.prefix, KIND_ID, entry->key.identity, entry->seq);
-        if (rc == 0)
-            rc = put_entry(lmdb, entry->key.prefix, KIND_CONTENT, entry->key.content, entry->seq);
+        rc = put_entries(lmdb, &entry->key, entry->seq);
     }
     if (rc == MDB_MAP_FULL || rc == MDB_TXN_FULL)
         lmdb->merge_pause = MERGE_PAUSE;

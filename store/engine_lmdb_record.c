@@ -274,9 +274,7 @@ enum engine_error lmdb_insert(struct engine *engine, const struct record_reserva
         rc = put_opening(lmdb, seq, opening);
     if (rc == 0)
         rc = lmdb_put_task(lmdb, seq, reservation);
-    if (rc == 0 && !lmdb_index_add(lmdb, seq, reservation))
-        rc = MDB_MAP_FULL;
-    return lmdb_error(rc);
+    return lmdb_error(rc ? rc : lmdb_index_add(lmdb, seq, reservation));
 }
 
 enum engine_error lmdb_reopen_record(struct engine *engine, const struct record *record,

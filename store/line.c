@@ -147,6 +147,7 @@ void lines_keep(struct lines *lines, struct action *action, const struct store_o
         lines->kept_first = action;
     lines->kept_last = action;
     lines->kept++;
+    lines->kept_bytes += op->response ? op->response->len : 0;
 }
 
 void lines_forget_kept(struct lines *lines, struct action *action)
@@ -161,6 +162,7 @@ void lines_forget_kept(struct lines *lines, struct action *action)
     else
         lines->kept_last = action->kept_prev;
     action->kept_next = action->kept_prev = NULL;
+    lines->kept_bytes -= action->kept->response ? action->kept->response->len : 0;
     store_bytes_unref(action->kept->response);
     free(action->kept);
     action->kept = NULL;

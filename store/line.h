@@ -39,6 +39,7 @@ struct lines {
     atomic_uint waiting; /* in all lines; read by store_status() on other threads */
     struct action *kept_first, *kept_last;
     size_t kept;
+    size_t kept_bytes; /* of their responses */
 };
 
 void lines_open(struct lines *lines);

@@ -234,10 +234,10 @@ void recent_replayed(struct recent *recent, uint64_t after_seq)
 
 bool recent_add(struct recent *recent, const struct recent_key *key, uint64_t seq)
 {
+    recent->owed += MERGED_EACH;
     if (recent->young->count == recent->young->capacity)
         return false;
     add_to(recent, recent->young, key, seq, false);
-    recent->owed += MERGED_EACH;
     return true;
 }
 
@@ -347,8 +347,8 @@ void recent_commit(struct recent *recent, uint64_t next_seq, size_t enough)
     struct generation *young = recent->young, *old = recent->old;
     young->committed = young->count;
     recent->killed_count = 0;
-    if (old->hand > old->merged || !old->count)
-        recent->owed = 0;
+    size_t paid = old->count ? old->hand - old->merged : recent->owed;
+    recent->owed -= paid < recent->owed ? paid : recent->owed; /* the rest is made up for when merging was paused */
     for (; old->merged < old->hand; old->merged++)
         old->entries[(uint32_t)old->order[old->merged]].indexed = true;
     if (is_merged(old))

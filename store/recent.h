@@ -57,7 +57,8 @@ void recent_replay(struct recent *recent, size_t count);
 void recent_replay_one(struct recent *recent, const struct recent_key *key, uint64_t seq);
 void recent_replayed(struct recent *recent, uint64_t after_seq);
 
-/* False: it is full, because merging came to a halt. */
+/* False: it is full, because merging came to a halt; the caller writes to the index at once. What was added is owed all
+ * the same, so that merging goes on. */
 bool recent_add(struct recent *recent, const struct recent_key *key, uint64_t seq);
 /* The record is gone. Returns whether the index may hold it. */
 bool recent_kill(struct recent *recent, const struct recent_key *key, uint64_t seq);

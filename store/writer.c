@@ -21,8 +21,7 @@
 #define FIRST_RETRY_MS    100
 #define LAST_RETRY_MS     5000
 #define FAILURES_IN_A_ROW 3
-#define KEPT_MAX          10000 /* beyond, while commits fail, new reservations are refused without a try */
-#define SWEEP_WITH_GROUP  16    /* and two for each op: sweeping keeps pace without making a group slow */
+#define SWEEP_WITH_GROUP  16 /* and two for each op: sweeping keeps pace without making a group slow */
 
 /* ---- what is to do ---------------------------------------------------------------------------- */
 
@@ -154,6 +153,12 @@ static bool is_group_full(const struct writer *writer)
     return writer->task_count == GROUP_OPS_MAX || writer->group_bytes >= GROUP_BYTES_MAX;
 }
 
+/* What was granted must end and is kept however much it is; so it is the grants that stop. */
+static bool keeps_enough(const struct writer *writer)
+{
+    return writer->lines.kept >= KEPT_MAX || writer->lines.kept_bytes >= KEPT_BYTES_MAX;
+}
+
 enum sorting { SORTED_ANSWERED, SORTED_TASK, SORTED_LATER };
 
 /* Where one op goes that is not decided yet. */
@@ -175,7 +180,7 @@ static enum sorting sort_op(struct store *store, struct store_op *op, bool closi
         return SORTED_LATER;
     if (reserves && action && answer_from_memory(store, action, op))
         return SORTED_ANSWERED;
-    if (reserves && writer->failing && writer->lines.kept >= KEPT_MAX) {
+    if (reserves && writer->failing && keeps_enough(writer)) {
         refusal.failure = STORE_FAILURE_IO;
         answer_op(op, &refusal);
         return SORTED_ANSWERED;

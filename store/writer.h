@@ -23,6 +23,8 @@
 
 #include <pthread.h>
 
+#define KEPT_MAX        10000 /* endings; beyond, while commits fail, new reservations are refused without a try */
+#define KEPT_BYTES_MAX  (64u << 20) /* the same for their responses */
 #define GROUP_OPS_MAX   256
 #define GROUP_BYTES_MAX (8u << 20) /* responses in one transaction */
 #define SWEEP_MAX       256

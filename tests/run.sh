@@ -22,7 +22,8 @@ case "${1:-}" in
 esac
 
 need_build openssl libcriterion-dev python3-minimal libpython3-stdlib procps
-want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver mandoc zsh
+want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver mandoc zsh \
+    python3-yaml python3-jsonschema
 [ $all = yes ] && want npm nodejs default-jdk-headless
 
 logs=$PWD/build/logs
@@ -214,6 +215,7 @@ heading "house rules: includes, sizes, format"
 collect "$rules_job" "$rules_log"
 counted "the same verdicts with llhttp 9" sh tests/support/other_llhttp.sh
 counted "examples of the README" sh tests/support/readme_examples.sh build/dev/einmal
+counted "the schema for editors" python3 tests/support/editor_schema.py build/dev
 
 if built asan; then
     mkdir "$logs/asan"

@@ -63,12 +63,17 @@ def panel(path, sweep, left, top, width, height):
              '<path class="axis" d="M%d %dv%dh%d"/>' % (left, top, height, width)]
     for rank, value in enumerate(values):
         parts.append(text(left + rank * step, top + height + 16, str(value), 'text-anchor="middle"'))
+    ends = {}
     for name in names:
         points = [(left + rank * step, top + height - height * median(sweep[value][path.name][name], "rate") / most)
                   for rank, value in enumerate(values)]
         parts.append('<polyline fill="none" stroke="%s" stroke-width="2.5" points="%s"/>'
                      % (COLOURS[name], " ".join("%.1f,%.1f" % point for point in points)))
-        parts.append(text(points[-1][0] + 6, points[-1][1] + 4, SHORT.get(name, name)))
+        ends[name] = points[-1][1] + 4
+    lowest = 0
+    for name in sorted(ends, key=ends.get):  # names of lines that end side by side do not cover one another
+        lowest = max(ends[name], lowest + 13)
+        parts.append(text(left + width + 6, lowest, SHORT.get(name, name)))
     parts.append(text(left - 6, top + 4, "{:,.0f}".format(most), 'text-anchor="end"'))
     return parts
 

@@ -302,6 +302,17 @@ def images(results, options):
             for suffix, words in plot.titles(results).items()] + [""]
 
 
+def problems_in(results):
+    """Why figures are not valid, of every part that has any."""
+    parts = [("", results["runs"])]
+    for kind in ("connections", "workers"):
+        parts += [(", %s %s" % (value, kind), runs) for value, runs in results.get(kind, {}).items()]
+    parts += [(", %d records" % size["records"], {kind: {"einmal": size[kind]} for kind in ("new", "look_up")})
+              for size in results.get("growth", [])]
+    return ["%s%s, %s: %s" % (path, where, name, "; ".join(run.problems)) for where, runs in parts
+            for path, peers in runs.items() for name, rounds in peers.items() for run in rounds if run.problems]
+
+
 def write(results, options, versions):
     """(the page, bars that were missed, why figures are not valid)"""
     judgement = Judgement(options.smoke)
@@ -309,7 +320,7 @@ def write(results, options, versions):
     judge_latency(results, judgement)
     judge_memory(results, options, judgement)
     judge_growth(results, judgement)
-    out, invalid = heading(options, versions, results) + judgement.table() + images(results, options) + ["## Figures", ""], []
+    out = heading(options, versions, results) + judgement.table() + images(results, options) + ["## Figures", ""]
     for path in paths.PATHS:
         runs = results["runs"].get(path.name)
         if not runs:
@@ -317,14 +328,13 @@ def write(results, options, versions):
         out += path_section(path, runs)
         if path.name == "new":
             out += commit_section(runs, results.get("floors"), options)
-        invalid += ["%s, %s: %s" % (path.name, name, "; ".join(run.problems))
-                    for name, rounds in runs.items() for run in rounds if run.problems]
     if results.get("memory"):
         out += memory_section(results["memory"], options)
     for kind in ("connections", "workers"):
         out += sweep_section(kind, results.get(kind, {}))
     if results.get("growth"):
         out += growth_section(results["growth"])
+    invalid = problems_in(results)
     if invalid:
         out += ["**Not valid:**", ""] + ["* " + problem for problem in invalid] + [""]
     text = "\n".join(out).rstrip() + "\n"

@@ -182,7 +182,7 @@ def every_outcome(t):
     t.equal(told.get("einmal_upstream_duration_seconds_count", upstream="gone"), 1, "calls of the other upstream")
 
 
-@test("an owner told 504 is counted when its action ends, not before; so is a probe's answer", "asan")
+@test("an owner told 504 is counted when its action ends, not before", "asan")
 def late_owner(t):
     t.einmal(**listening(t, upstream={"response_timeout": "200ms", "outcome_timeout": "20s"}))
     gate = threading.Event()
@@ -195,6 +195,22 @@ def late_owner(t):
     gate.set()
     t.proxy.access(1)
     t.equal(look(t).requests(), {("orders", "executed", 504): 1}, "what was sent, how it ended")
+
+
+@test("an attempt that has the API asked first is one request all the same", "asan")
+def probed(t):
+    t.einmal(**listening(t, route={"on_unknown": "probe", "probe": {"path": "/orders/by-ref/{key}", "settle": "0s"}}))
+    ledger = Ledger(t)
+    for key, reply in (("found", Reply(200, [], b"there")), ("absent", Reply(404)), ("nobody knows", Reply(500))):
+        key = key.replace(" ", "-")
+        t.api.on(Raw(end="close"), method="POST", key=key, times=1)
+        ledger.ask("unknown", 502, key=key)
+        t.api.on(reply, path="/orders/by-ref/" + key, method="GET")
+    ledger.ask("replayed", 200, key="found")
+    ledger.ask("executed", 201, key="absent")
+    ledger.ask("refused_unknown", 409, key="nobody-knows")
+    ledger.settle()
+    t.equal(t.api.count(method="GET"), 3, "asked")
 
 
 @test("degraded: forwarded unprotected for want of a store, counted as such; the store is told to fail")
@@ -354,7 +370,8 @@ def handshakes(t):
     certificate, key = authority.issue("einmal", "/CN=einmal", "IP:" + t.address)
     t.einmal(**listening(t, tls={"certificate": certificate, "key": key}))
     failed = "einmal_tls_handshake_failures_total"
-    t.wait_until(lambda: look(t).get("einmal_connections", side="client") == 0, 5, "the look whether it listens is over")
+    t.wait_until(lambda: look(t).get("einmal_connections_opened_total", side="client") == 1 and
+                 look(t).get("einmal_connections", side="client") == 0, 5, "the look whether it listens is over")
     before = look(t).get(failed)
     for _ in range(3):
         t.client().send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -21,7 +21,7 @@ def opened(t, token=None, **what):
     if not t.address.startswith("127."):
         raise Skip("loopback only")
     t.einmal(admin=admin, route=route)
-    browser = Browser(t.directory, timeout=20 * t.slow, **what)
+    browser = Browser(t.directory, timeout=40 * t.slow, **what)
     t.cleanups.append(browser.close)
     t.url = "http://%s/" % admin["address"]
     browser.open(t.url)
@@ -36,7 +36,7 @@ def unknown(t, key, task="task-7"):
     return json.loads(answer.body)["action"]
 
 
-@test("an unknown action is recorded as completed by clicking, and the next retry gets that answer", "page", seconds=90)
+@test("an unknown action is recorded as completed by clicking, and the next retry gets that answer", "page", seconds=150)
 def settle_completed(t):
     browser = opened(t)
     t.equal(browser.text("#unknown-count"), "0", "nothing is unknown yet")
@@ -58,7 +58,7 @@ def settle_completed(t):
     t.effects(1, key="order-1")
 
 
-@test("an unknown action is released by clicking; cancelling and Escape change nothing; the next retry executes", "page", seconds=90)
+@test("an unknown action is released by clicking; cancelling and Escape change nothing; the next retry executes", "page", seconds=150)
 def settle_not_executed(t):
     browser = opened(t)
     action = unknown(t, "order-2")
@@ -79,11 +79,12 @@ def settle_not_executed(t):
     t.effects(2, key="order-2")
 
 
-@test("what a header field must not be is said in the dialog, and nothing is changed", "page", seconds=90)
+@test("what a header field must not be is said in the dialog, and nothing is changed", "page", seconds=150)
 def settle_refused(t):
     browser = opened(t)
     row = ROW % unknown(t, "order-3")
     browser.click(row + " button[data-as='completed']")
+    browser.wait_text("#dialog-title", "It happened")
     for wrong in ("no colon", "Bad Name: x", "Transfer-Encoding: chunked"):
         browser.type("#answer-headers", wrong)
         browser.click("#dialog-do")
@@ -95,7 +96,7 @@ def settle_refused(t):
     t.equal(t.ask(key="order-3").status, 200, "the default status")
 
 
-@test("rates, outcomes by route and a task are shown as they are", "page", seconds=90)
+@test("rates, outcomes by route and a task are shown as they are", "page", seconds=150)
 def shown(t):
     browser = opened(t)
     for number in range(20):
@@ -113,7 +114,7 @@ def shown(t):
     t.check("done" in browser.text("#look-result"), "what may be resumed", browser.text("#look-result"))
 
 
-@test("texts of strangers stay text: no markup of a key or task is taken for ours", "page", seconds=90)
+@test("texts of strangers stay text: no markup of a key or task is taken for ours", "page", seconds=150)
 def escaped(t):
     browser = opened(t)
     evil = "<img/src=x/onerror=document.title='owned'>"
@@ -123,7 +124,7 @@ def escaped(t):
     t.equal(browser.count("#unknown-table img, #unknown-table script"), 0, "elements of strangers")
 
 
-@test("the keyboard reaches everything, and focus stays where it is while rows come and go", "page", seconds=90)
+@test("the keyboard reaches everything, and focus stays where it is while rows come and go", "page", seconds=150)
 def keyboard(t):
     browser = opened(t)
     first = unknown(t, "order-a")
@@ -139,7 +140,7 @@ def keyboard(t):
     browser.wait_text("#dialog-title", "It happened")
 
 
-@test("narrow and dark: nothing is cut off, nothing overlaps; no request leaves for elsewhere", "page", seconds=90)
+@test("narrow and dark: nothing is cut off, nothing overlaps; no request leaves for elsewhere", "page", seconds=150)
 def narrow(t):
     browser = opened(t, size=(390, 900), dark=True)
     for number in range(3):
@@ -154,7 +155,7 @@ def narrow(t):
     t.check(names and all(name.startswith(t.url) or name.startswith("data:") for name in names), "everything from einmal itself", names)
 
 
-@test("einmal goes away and comes back: the page says so and goes on", "page", seconds=90)
+@test("einmal goes away and comes back: the page says so and goes on", "page", seconds=150)
 def gone(t):
     browser = opened(t)
     unknown(t, "order-9")

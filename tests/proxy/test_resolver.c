@@ -1,6 +1,6 @@
 /*
  * test_resolver.c - names to addresses: known ones at once, the last good ones while resolving fails, and a getaddrinfo
- * that hangs holds up nobody but those who asked for that name.
+ * that hangs holds up nobody but those who asked for that name (cases O04, O05).
  */
 #include "net.h"
 #include "proxy/resolver.h"

@@ -303,6 +303,39 @@ static void closing_writes_what_was_kept(struct fixture *fixture)
     CHECK_EQUAL(tell(driver, ending_op(STORE_ABANDON, KEY, token, STORE_REASON_CLOSED)).answer, STORE_FAILED);
 }
 
+/* Responses that cannot be written are kept, and with so many of them nothing new is begun: a reservation is refused
+ * without a try, so that there is no grant to be taken back either. */
+static void what_is_kept_is_bounded_in_bytes(struct fixture *fixture)
+{
+    enum { SIZE = 8 << 20, COUNT = KEPT_BYTES_MAX / SIZE };
+    struct driver *driver = &fixture->driver;
+    const struct lines *lines = &driver->store->writer.lines;
+    uint64_t tokens[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        tokens[i] = granted(driver, 10 + i, 1);
+    inject(fixture, ENGINE_MEMORY_COMMIT_FAILS, LONG);
+    for (unsigned i = 0; i < COUNT; i++) {
+        CHECK_EQUAL(tell(driver, reserve_op(100 + i, 1)).answer, STORE_FAILED);
+        CHECK_EQUAL(lines->kept, 2 * i + 1, "below the bound it was tried, and is taken back");
+        CHECK_EQUAL(tell_with(driver, ending_op(STORE_COMPLETE, 10 + i, tokens[i], 0), SIZE, i).answer, STORE_FAILED);
+        CHECK_EQUAL(lines->kept_bytes, (size_t)SIZE * (i + 1));
+    }
+    CHECK_EQUAL(tell(driver, reserve_op(200, 1)).answer, STORE_FAILED);
+    CHECK_EQUAL(lines->kept, 2 * COUNT, "beyond it was not tried");
+    inject(fixture, ENGINE_MEMORY_SOUND, 0);
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_EQUAL(until_written(fixture, reserve_op(10 + i, 1)).answer, STORE_REPLAY);
+    CHECK_EQUAL(lines->kept_bytes, 0);
+    uint64_t token = granted(driver, 200, 1);
+    CHECK(token != 0, "and it goes on");
+    CHECK_EQUAL(tell(driver, ending_op(STORE_RELEASE, 200, token, STORE_REASON_UNSENT)).answer, STORE_DONE);
+}
+
+static void large_store(struct store_config *config)
+{
+    config->max_size = 256u << 20;
+}
+
 static const struct store_case kept_cases[] = {
     {"one failure is nobody's business", one_failure_is_nobodys_business, NULL},
     {"one failure of each ending", one_failure_of_each_ending, NULL},
@@ -316,6 +349,7 @@ static const struct store_case kept_cases[] = {
     {"handing on survives one failure", handing_on_survives_one_failure, NULL},
     {"a group that fails is tried one by one", a_group_that_fails_is_tried_one_by_one, NULL},
     {"the engine is reopened", the_engine_is_reopened, NULL},
+    {"what is kept is bounded in bytes", what_is_kept_is_bounded_in_bytes, large_store},
     {"what stays unwritten is told at the end", what_stays_unwritten_is_told_at_the_end, NULL},
     {"closing writes what was kept", closing_writes_what_was_kept, NULL},
 };

@@ -111,6 +111,35 @@ static void memory_is_bounded(struct fixture *fixture)
     CHECK(in_memory(driver) + in_index(driver) / 2 >= 1000, "each is somewhere");
 }
 
+/* Merging has come to a halt: what finds no place in memory goes into the index at once, and nobody is refused. When
+ * merging goes on, it makes up for what it missed. */
+static void without_merging_nobody_is_refused(struct fixture *fixture)
+{
+    enum { KEYS = 3000 };
+    struct driver *driver = &fixture->driver;
+    for (unsigned key = 0; key < KEYS; key++) {
+        lmdb_of(store_engine_of(driver->store))->merge_pause = 4; /* the store is idle */
+        complete(driver, key);
+    }
+    size_t held = in_memory(driver);
+    CHECK(held < KEYS / 2, "memory is bounded");
+    CHECK_EQUAL(held + in_index(driver) / 2, KEYS);
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned key = 0; key < KEYS; key++)
+            CHECK(is_replayed(driver->handle, key));
+        if (i == 0)
+            reopen(fixture);
+    }
+    for (unsigned key = 0; key < KEYS; key += 7) {
+        CHECK_EQUAL(tell(driver, ending_op(STORE_FORGET, key, 0, 0)).answer, STORE_DONE);
+        CHECK(!is_replayed(driver->handle, key));
+    }
+    for (unsigned key = KEYS; key < KEYS + 4 * LIMIT + KEYS; key++)
+        complete(driver, key);
+    CHECK(in_memory(driver) <= 2 * LIMIT + 2, "it is merged again");
+    CHECK_EQUAL(in_memory(driver) + in_index(driver) / 2, 2 * KEYS + 4 * LIMIT - (KEYS + 6) / 7);
+}
+
 /* ---- the start -------------------------------------------------------------------------------- */
 
 static void what_was_not_merged_is_read_back(struct fixture *fixture)
@@ -222,6 +251,7 @@ static void killed_anywhere_nothing_is_missing(struct fixture *fixture)
 static const struct store_case merging_cases[] = {
     {"look-ups never miss", look_ups_never_miss, small_memory},
     {"memory is bounded", memory_is_bounded, small_memory},
+    {"without merging nobody is refused", without_merging_nobody_is_refused, small_memory},
     {"what was not merged is read back", what_was_not_merged_is_read_back, small_memory},
     {"other identities are seen wherever they are", other_identities_are_seen_wherever_they_are, small_memory},
     {"nothing is left behind", nothing_is_left_behind, small_memory},

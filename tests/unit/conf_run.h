@@ -6,6 +6,8 @@
 #include "conf/load.h"
 #include "proxy/span.h"
 
+#include <unistd.h>
+
 static inline const char *conf_test_environment(void *arg, const char *name)
 {
     static const char *const values[][2] = {{"PORT", "3000"},  {"EMPTY", ""},   {"LEVEL", "debug"},
@@ -17,6 +19,25 @@ static inline const char *conf_test_environment(void *arg, const char *name)
     return NULL;
 }
 
+/*
+ * With EINMAL_KEEP_CONF=DIR: the text as DIR/N.yaml, and the messages beside it as N.accepted or N.refused. Whoever
+ * reads configurations by other means is held against them (tests/support/editor_schema.py).
+ */
+static inline void conf_keep(const char *text, size_t len, const char *messages, bool accepted)
+{
+    static int count;
+    const char *folder = getenv("EINMAL_KEEP_CONF");
+    const char *const parts[] = {"yaml", accepted ? "accepted" : "refused"};
+    count++;
+    for (int i = 0; folder && i < 2; i++) {
+        char path[500];
+        snprintf(path, sizeof path, "%s/%d-%d.%s", folder, (int)getpid(), count, parts[i]);
+        FILE *out = must_allocate(fopen(path, "w"));
+        fwrite(i ? messages : text, 1, i ? strlen(messages) : len, out);
+        fclose(out);
+    }
+}
+
 /* The messages (to be freed); *conf gets the configuration or NULL. */
 static inline char *conf_run(const char *text, size_t len, const struct conf_overrides *overrides, struct conf **conf)
 {
@@ -25,6 +46,8 @@ static inline char *conf_run(const char *text, size_t len, const struct conf_ove
     FILE *out = must_allocate(open_memstream(&messages, &size));
     *conf = conf_load_text("f.yaml", text, len, overrides, conf_test_environment, NULL, out);
     fclose(out);
+    if (!overrides)
+        conf_keep(text, len, messages, *conf);
     return messages;
 }
 

@@ -162,23 +162,23 @@ Test(conf_reload, each_setting_is_taken_or_named_with_both_values)
     }
 }
 
-/* Mappings that only hold others need no row, and those of later versions have none. */
-static void expect_rows(const struct section *section, bool later)
+/* Mappings that only hold others need no row. */
+static void expect_rows(const struct section *section)
 {
     for (size_t i = 0; i < section->count; i++) {
         const struct setting *setting = &section->settings[i];
-        bool is_later = later || setting->type == SETTING_LATER, found = is_later || setting->type == SETTING_SECTION;
+        bool found = setting->type == SETTING_SECTION;
         for (size_t j = 0; j < COUNT(rows) && !found; j++)
             found = strcmp(rows[j].setting, setting->name) == 0;
         cr_expect(found, "%s has no row here: can it change while running?", setting->name);
         if (setting->section)
-            expect_rows(setting->section, is_later);
+            expect_rows(setting->section);
     }
 }
 
 Test(conf_reload, every_setting_of_the_schema_has_a_row)
 {
-    expect_rows(&root_section, false);
+    expect_rows(&root_section);
 }
 
 Test(conf_reload, long_values_are_cut)

@@ -1,6 +1,6 @@
 /*
  * Files that come with the program and are made from its tables: the manual pages' parts on commands and settings, and
- * completions. EINMAL_WRITE_DERIVED=1 writes them anew.
+ * completions, the schema for editors. EINMAL_WRITE_DERIVED=1 writes them anew.
  */
 #include "conf/setting.h"
 #include "proxy/cli_derived.h"
@@ -42,6 +42,7 @@ Test(derived, files_are_as_the_tables_make_them)
         {"man/einmal.yaml.5", conf_write_manual, ".\\\" begin settings\n", ".\\\" end settings\n"},
         {"completion/einmal.bash", cli_write_bash, NULL, NULL},
         {"completion/_einmal", cli_write_zsh, NULL, NULL},
+        {"einmal.schema.json", conf_write_json_schema, NULL, NULL},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char path[500];

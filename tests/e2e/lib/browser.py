@@ -35,7 +35,7 @@ class BrowserError(Exception):
 
 
 class Browser:
-    def __init__(self, directory, timeout=20.0, size=(1280, 1000), dark=False):
+    def __init__(self, directory, timeout=40.0, size=(1280, 1000), dark=False):
         self.timeout, self.session = timeout, None
         log = os.path.join(directory, "chromedriver.log")
         environment = {**os.environ, "HOME": directory, "TMPDIR": directory}
@@ -107,7 +107,7 @@ class Browser:
 
     def type(self, selector, text):
         element = self.find(selector)
-        self.ask("POST", "/element/%s/clear" % element, {})
+        self.wait("a place to write: " + selector, lambda: self.ask("POST", "/element/%s/clear" % element, {}) is None)
         self.ask("POST", "/element/%s/value" % element, {"text": text})
 
     def press(self, key):
