@@ -7,16 +7,15 @@
  */
 #include "proxy/acceptor.h"
 #include "proxy/span.h"
+#include "proxy/thread.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -127,9 +126,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct acceptor *acceptor = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     set_listening(acceptor, true);
     pause_if_full(acceptor);
 }
@@ -146,8 +143,7 @@ static void wake_if_paused(struct acceptor *acceptor)
 {
     if (is_full(acceptor) || !atomic_exchange(&acceptor->paused, false))
         return;
-    ssize_t written = write(acceptor->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written; /* a full counter has woken it already */
+    waker_wake(acceptor->wake_fd);
 }
 
 void acceptor_connection_closed(struct acceptor *acceptor)
@@ -289,8 +285,7 @@ struct acceptor *acceptor_new(struct event_base *base, const struct conf_listen 
     acceptor->arg = arg;
     acceptor->limit = limit;
     acceptor->listeners = NEW_ARRAY(struct listener, count);
-    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(acceptor->wake_fd >= 0 && "descriptors are there at start");
+    acceptor->wake_fd = waker_open();
     acceptor->wake = must_allocate(event_new(base, acceptor->wake_fd, EV_READ | EV_PERSIST, on_wake, acceptor));
     acceptor->retry = must_allocate(evtimer_new(base, on_retry, acceptor));
     for (size_t i = 0; i < count; i++)

@@ -53,3 +53,11 @@ static inline void ascii_hex(char to[8], const uint8_t bytes[4])
 #endif
     memcpy(to, &lanes, sizeof lanes);
 }
+
+/* The same of `len` bytes, a multiple of four, and a NUL behind them: `to` holds 2 * len + 1. */
+static inline void ascii_hex_text(char *to, const uint8_t *bytes, unsigned long len)
+{
+    for (unsigned long i = 0; i < len; i += 4)
+        ascii_hex(to + 2 * i, bytes + i);
+    to[2 * len] = '\0';
+}

@@ -2,8 +2,8 @@
  * cgroup.c - PURE. The quota of processors, in both versions of control groups.
  *
  *     version 2    0::/GROUP                      /sys/fs/cgroup/GROUP/cpu.max: "QUOTA PERIOD" or "max PERIOD"
- *     version 1    N:CONTROLLER,CONTROLLER:/GROUP /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us (-1: none),
- * cpu.cfs_period_us
+ *     version 1    N:CONTROLLER,CONTROLLER:/GROUP /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us (-1: none)
+ *                                                 and cpu.cfs_period_us beside it
  *
  * A group is bound by all above it, too. In a container the group's name may be that of the host while only the
  * container's own part of the tree is there to be seen: folders that are not there are passed over, up to the root of

@@ -95,6 +95,7 @@ struct buffer *client_output(struct client *client); /* append to it directly, a
 void client_append(struct client *client, const void *data, size_t len);
 void client_write(struct client *client, const void *data, size_t len);
 void client_flush(struct client *client);
+void client_write_continue(struct client *client); /* 100 (Continue): it may send its body */
 size_t client_queued(const struct client *client);
 
 /*

@@ -104,6 +104,12 @@ void client_flush(struct client *client)
     client_write_out(client, NULL, 0);
 }
 
+void client_write_continue(struct client *client)
+{
+    const struct span head = SPAN("HTTP/1.1 100 Continue\r\n\r\n");
+    client_write(client, head.data, head.len);
+}
+
 size_t client_queued(const struct client *client)
 {
     return buffer_len(&client->output);

@@ -4,6 +4,7 @@
  * A list is read page by page and printed as it comes; with --json the pages' actions go out as they are, as one list.
  * Left out: what the admin interface decides (which actions may be resolved or forgotten).
  */
+#include "proxy/clock.h"
 #include "proxy/command_record.h"
 #include "proxy/control.h"
 #include "proxy/table.h"
@@ -160,7 +161,7 @@ static bool print_json(void *arg, struct span action, bool last)
 
 static bool list_as_table(struct listing *listing)
 {
-    struct printing printing = {.table = {.out = stdout, .titles = list_titles}, .now_ms = record_now_ms()};
+    struct printing printing = {.table = {.out = stdout, .titles = list_titles}, .now_ms = clock_ms(CLOCK_REALTIME)};
     listing->each = print_row;
     listing->arg = &printing;
     bool fine = list(listing);

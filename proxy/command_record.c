@@ -5,8 +5,7 @@
  * beside them. Every text is cleaned (table.h).
  */
 #include "proxy/command_record.h"
-
-#include <time.h>
+#include "proxy/clock.h"
 
 /* ---- members ---------------------------------------------------------------------------------- */
 
@@ -30,13 +29,6 @@ void record_cell(struct table *table, struct span action, const char *pointer, s
     char *text = record_text(action, pointer);
     table_add(table, text, columns);
     free(text);
-}
-
-int64_t record_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void record_age(struct span action, int64_t now_ms, char to[AGE_TEXT])
@@ -95,7 +87,7 @@ static void print_line(const char *label, struct span value, FILE *out)
     clean_text(value, 0, out);
     if (time_of_text(value, &ms)) {
         char age[AGE_TEXT];
-        int64_t ago = record_now_ms() - ms;
+        int64_t ago = clock_ms(CLOCK_REALTIME) - ms;
         age_text(ago < 0 ? -ago : ago, age);
         fprintf(out, ago < 0 ? " (in %s)" : " (%s ago)", age);
     }
@@ -157,7 +149,7 @@ static void add_step(struct table *table, struct span action, size_t number, siz
     table_add(table, text, 0);
     record_cell(table, action, "/id", 13);
     record_cell(table, action, "/state", 0);
-    record_age(action, record_now_ms(), text);
+    record_age(action, clock_ms(CLOCK_REALTIME), text);
     table_add(table, text, 0);
     record_cell(table, action, "/route", 24);
     record_cell(table, action, "/status", 0);

@@ -6,8 +6,8 @@
 
 #include "proxy/control.h"
 #include "proxy/json.h"
+#include "proxy/json_text.h"
 #include "proxy/json_walk.h"
-#include "proxy/log.h"
 #include "proxy/table.h"
 
 #define ACTION_ID_TEXT 65
@@ -18,7 +18,6 @@ char *record_text(struct span json, const char *pointer);
 void record_cell(struct table *table, struct span action, const char *pointer, size_t columns);
 /* How long it has been in its state. */
 void record_age(struct span action, int64_t now_ms, char to[AGE_TEXT]);
-int64_t record_now_ms(void);
 
 /* The answer as it came, with a line end (show NULL), or as `show` prints it. */
 void record_print(const struct control_answer *answer, void (*show)(struct span answer, FILE *out));

@@ -1,6 +1,7 @@
 /*
  * command_service.c - health, wait, drain, backup: the running process as a whole, for images without a shell.
  */
+#include "proxy/clock.h"
 #include "proxy/command_record.h"
 #include "proxy/control.h"
 
@@ -76,13 +77,6 @@ int command_health(const struct arguments *arguments)
     return code;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void pause_ms(int64_t ms)
 {
     struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
@@ -95,7 +89,7 @@ static int wait_until_ready(struct control *control, const struct arguments *arg
     static const struct control_request request = {.method = "GET", .target = "/readyz", .timeout_ms = HEALTH_MS};
     for (;;) {
         struct control_answer answer;
-        bool last = now_ms() + PAUSE_MS > until_ms;
+        bool last = clock_ms(CLOCK_MONOTONIC) + PAUSE_MS > until_ms;
         control->quiet = !last;
         bool asked = control_ask(control, &request, &answer);
         bool ready = asked && answer.status == 200;
@@ -117,7 +111,8 @@ int command_wait(const struct arguments *arguments)
     int code;
     if (!control_find(arguments, true, &control, &code))
         return code;
-    code = wait_until_ready(&control, arguments, now_ms() + (arguments->max_ms ? arguments->max_ms : WAIT_MS));
+    code = wait_until_ready(&control, arguments,
+                            clock_ms(CLOCK_MONOTONIC) + (arguments->max_ms ? arguments->max_ms : WAIT_MS));
     control_free(&control);
     return code;
 }

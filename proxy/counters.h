@@ -61,23 +61,24 @@ struct durations {
 
 /* ---- requests --------------------------------------------------------------------------------- */
 
-enum outcome { /* contract §8, requests_total{outcome} */
-               OUTCOME_NONE,
-               OUTCOME_EXECUTED,
-               OUTCOME_RELEASED,
-               OUTCOME_UNKNOWN,
-               OUTCOME_DEGRADED,
-               OUTCOME_WAITED,
-               OUTCOME_REPLAYED,
-               OUTCOME_IN_PROGRESS,
-               OUTCOME_REFUSED_UNKNOWN,
-               OUTCOME_IDENTITY,
-               OUTCOME_MISMATCH,
-               OUTCOME_MISSING,
-               OUTCOME_INVALID,
-               OUTCOME_REJECTED,
-               OUTCOME_PASSED,
-               OUTCOME_COUNT,
+/* Contract §8, requests_total{outcome}. */
+enum outcome {
+    OUTCOME_NONE,
+    OUTCOME_EXECUTED,
+    OUTCOME_RELEASED,
+    OUTCOME_UNKNOWN,
+    OUTCOME_DEGRADED,
+    OUTCOME_WAITED,
+    OUTCOME_REPLAYED,
+    OUTCOME_IN_PROGRESS,
+    OUTCOME_REFUSED_UNKNOWN,
+    OUTCOME_IDENTITY,
+    OUTCOME_MISMATCH,
+    OUTCOME_MISSING,
+    OUTCOME_INVALID,
+    OUTCOME_REJECTED,
+    OUTCOME_PASSED,
+    OUTCOME_COUNT,
 };
 const char *outcome_name(enum outcome outcome);
 
@@ -104,14 +105,15 @@ struct upstream_counters {
     struct durations answer;
 };
 
-enum tally {                /* single numbers of a worker */
-             TALLY_CLIENTS, /* connections that are open now, set once a turn of the worker's loop */
-             TALLY_UPSTREAMS,
-             TALLY_CLIENTS_OPENED, /* so far */
-             TALLY_UPSTREAMS_OPENED,
-             TALLY_IN_FLIGHT, /* exchanges, as of the last turn */
-             TALLY_HANDSHAKES_FAILED,
-             TALLY_COUNT,
+/* Single numbers of a worker. */
+enum tally {
+    TALLY_CLIENTS, /* connections that are open now, set once a turn of the worker's loop */
+    TALLY_UPSTREAMS,
+    TALLY_CLIENTS_OPENED, /* so far */
+    TALLY_UPSTREAMS_OPENED,
+    TALLY_IN_FLIGHT, /* exchanges, as of the last turn */
+    TALLY_HANDSHAKES_FAILED,
+    TALLY_COUNT,
 };
 
 struct counters {

@@ -2,15 +2,13 @@
  * deadline.c - see the header: later is a store, earlier touches the loop.
  */
 #include "proxy/deadline.h"
+#include "proxy/clock.h"
 
 #include <assert.h>
-#include <time.h>
 
 int64_t monotonic_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_ms(CLOCK_MONOTONIC_COARSE);
 }
 
 static void arm(struct deadline *deadline, int64_t now)

@@ -105,7 +105,7 @@ static enum flow_event start_reading(struct exchange *exchange)
     }
     if (exchange->request.expect_continue) {
         exchange->continue_sent = true;
-        client_write(exchange->client, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+        client_write_continue(exchange->client);
     }
     client_read_body(exchange->client, CLIENT_PACE_RATE);
     return FLOW_NONE;

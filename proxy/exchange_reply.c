@@ -187,21 +187,6 @@ static void write_live_head(struct exchange *exchange)
 
 /* ---- problems --------------------------------------------------------------------------------- */
 
-static const char *state_name(enum store_state state)
-{
-    switch (state) {
-    case STORE_IN_PROGRESS:
-        return "in_progress";
-    case STORE_COMPLETED:
-        return "completed";
-    case STORE_UNKNOWN:
-        return "unknown";
-    case STORE_RELEASED:
-        return "released";
-    }
-    return NULL;
-}
-
 #define PROBLEM_FIELDS (3 + CORS_OWN_FIELDS)
 
 struct problem_head { /* what the fields of such an answer point into */
@@ -244,7 +229,7 @@ void reply_problem_now(struct exchange *exchange)
         exchange->known.state = STORE_IN_PROGRESS; /* it left the line before the store said more */
     if (exchange->has_identity && !problem->action) {
         problem->action = exchange->action;
-        problem->state = state_name(exchange->known.state);
+        problem->state = store_state_name(exchange->known.state);
         if (!problem->original_status)
             problem->original_status = exchange->known.status;
     }

@@ -127,13 +127,13 @@ bool explain_is_credential(struct span name)
 static bool names_credential(struct span query)
 {
     while (query.len) {
-        const char *and = memchr(query.data, '&', query.len);
-        struct span pair = {query.data, and? (size_t)(and-query.data) : query.len};
+        const char *ampersand = memchr(query.data, '&', query.len);
+        struct span pair = {query.data, ampersand ? (size_t)(ampersand - query.data) : query.len};
         const char *equals = memchr(pair.data, '=', pair.len);
         struct span name = {pair.data, equals ? (size_t)(equals - pair.data) : pair.len};
         if (explain_is_credential(name))
             return true;
-        query = span_after(query, and? pair.len + 1 : pair.len);
+        query = span_after(query, ampersand ? pair.len + 1 : pair.len);
     }
     return false;
 }

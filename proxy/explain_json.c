@@ -17,7 +17,7 @@
  */
 #include "proxy/explain_write.h"
 
-#include "proxy/log.h"
+#include "proxy/json_text.h"
 
 static void text_member(struct buffer *out, const char *name, struct span text)
 {

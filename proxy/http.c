@@ -186,6 +186,19 @@ size_t http_count(const struct http_message *message, struct span name)
     return count;
 }
 
+bool http_has_type(const struct http_message *message, struct span type)
+{
+    const struct http_field *field = http_find(message, SPAN("Content-Type"));
+
+    if (!field || http_count(message, SPAN("Content-Type")) != 1)
+        return false;
+    struct span value = field->value;
+    const char *semicolon = value.len ? memchr(value.data, ';', value.len) : NULL;
+    if (semicolon)
+        value.len = (size_t)(semicolon - value.data);
+    return span_equal_nocase(span_trim(value), type);
+}
+
 size_t http_chunk_head(char out[HTTP_CHUNK_HEAD_MAX], size_t len)
 {
     size_t digits = 1;

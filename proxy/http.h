@@ -22,16 +22,17 @@ struct http_parser;
 
 enum http_kind { HTTP_REQUESTS, HTTP_RESPONSES };
 
-enum http_method { /* our own fixed list (contract §5, 501) that llhttp 8.1 and 9.x both know */
-                   HTTP_GET,
-                   HTTP_HEAD_METHOD,
-                   HTTP_POST,
-                   HTTP_PUT,
-                   HTTP_DELETE,
-                   HTTP_OPTIONS,
-                   HTTP_TRACE,
-                   HTTP_PATCH,
-                   HTTP_OTHER_METHOD, /* PROPFIND, REPORT, PURGE … : in `method` as text */
+/* Our own fixed list (contract §5, 501) that llhttp 8.1 and 9.x both know. */
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD_METHOD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_TRACE,
+    HTTP_PATCH,
+    HTTP_OTHER_METHOD, /* PROPFIND, REPORT, PURGE … : in `method` as text */
 };
 
 enum http_framing {
@@ -134,6 +135,9 @@ void http_message_copy(struct http_message *to, const struct http_message *from,
 const struct http_field *http_find(const struct http_message *message, struct span name);
 /* How many fields of that name. */
 size_t http_count(const struct http_message *message, struct span name);
+
+/* Is it sent as that media type, whatever its parameters: one Content-Type and no other? */
+bool http_has_type(const struct http_message *message, struct span type);
 
 /* The registered reason phrase of a status; empty: none. */
 struct span http_reason(uint16_t status);

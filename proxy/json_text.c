@@ -3,7 +3,8 @@
  *
  * Strings are checked once, when they are taken: control characters, escapes, surrogate pairs, UTF-8. Whatever reads a
  * raw string later relies on that. Two spellings of one string ("a" and "\u0061") say the same bytes; numbers are never
- * more than their text. Left out: structure, which is json.c's.
+ * more than their text. What json_escape writes is such a string, whatever bytes it is given. Left out: structure,
+ * which is json.c's.
  */
 #include "proxy/json_text.h"
 
@@ -260,4 +261,41 @@ void json_write_string(struct span raw, struct buffer *out)
         buffer_commit(out, (size_t)(to - begin));
     }
     buffer_append_span(out, SPAN("\""));
+}
+
+/* ---- bytes to a string ------------------------------------------------------------------------ */
+
+/* Bytes that stand for themselves in a JSON string: visible ASCII but two. */
+static const bool stands_for_itself[256] = {
+    [0x20 ... '"' - 1] = true, ['"' + 1 ... '\\' - 1] = true, ['\\' + 1 ... 0x7E] = true};
+
+/* Appends what stands for the character at `at`, which is none of those; returns where the next one begins. */
+static const char *escape_one(struct buffer *out, const char *at, const char *end)
+{
+    unsigned char byte = (unsigned char)*at;
+    size_t len = utf8_length(at, end);
+    if (byte == '"' || byte == '\\')
+        buffer_append(out, (const char[]){'\\', (char)byte}, 2);
+    else if (byte < 0x20 || byte == 0x7F)
+        buffer_printf(out, "\\u%04x", byte);
+    else if (len > 0)
+        buffer_append(out, at, len);
+    else
+        buffer_append_span(out, SPAN("\\ufffd"));
+    return at + (len ? len : 1);
+}
+
+void json_escape(struct buffer *out, struct span text)
+{
+    const char *at = text.data, *end = at + text.len;
+    buffer_append(out, "\"", 1);
+    while (at < end) {
+        const char *plain = at;
+        while (at < end && stands_for_itself[(unsigned char)*at])
+            at++;
+        buffer_append(out, plain, (size_t)(at - plain));
+        if (at < end)
+            at = escape_one(out, at, end);
+    }
+    buffer_append(out, "\"", 1);
 }

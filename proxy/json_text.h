@@ -1,5 +1,5 @@
 /*
- * json_text.h - PURE, private to json.c and the key files. The words of a JSON text (RFC 8259 §6, §7): strings,
+ * json_text.h - PURE. The words of a JSON text (RFC 8259 §6, §7): strings,
  * numbers, literals, and what a string says when its escapes are resolved.
  *
  * A raw string is what stands between the quotes, and is known to be valid once json_take_string returned it.
@@ -45,6 +45,8 @@ int json_compare(struct span a, struct span b);
 void json_unescape(struct span raw, struct buffer *out);
 /* Appends the one form that all spellings of the string share: in quotes, with only the escapes that must be. */
 void json_write_string(struct span raw, struct buffer *out);
+/* Appends a string of whatever bytes, in quotes: control characters and DEL escaped, what is no UTF-8 as U+FFFD. */
+void json_escape(struct buffer *out, struct span text);
 
 /* Length of the UTF-8 sequence that begins at `at` (RFC 3629), 0 if it is none. */
 size_t utf8_length(const char *at, const char *end);

@@ -4,8 +4,8 @@
  *     key         = H("key",     sent text | derived components)
  *     scope       = H("scope",   who asks)
  *     fingerprint = H("content", method, host, path, what the key is bound to)
- *     id          = H128("action", scope name, key[, fingerprint]) ‖ H128("action", scope name, key[, fingerprint],
- * scope)
+ *     id          = H128("action", scope name, key[, fingerprint])
+ *                 ‖ H128("action", scope name, key[, fingerprint], scope)
  *
  * The first half of an id is shared by all identities that use the key, so that they are neighbours in the store.
  * Invariants: a key header that is there and bad is an error, whichever alternative would have been used; a sent key
@@ -389,7 +389,5 @@ bool key_component_text(const struct component *component, const struct key_requ
 
 void key_id_hex(const uint8_t id[32], char out[65])
 {
-    for (int i = 0; i < 32; i += 4)
-        ascii_hex(out + 2 * i, id + i);
-    out[64] = '\0';
+    ascii_hex_text(out, id, 32);
 }

@@ -37,12 +37,13 @@ enum key_answer {
     KEY_NEEDS_BODY,  /* undecided until the body is here (only when !body_complete) */
 };
 
-enum key_scope { /* what told who asks */
-                 KEY_SCOPE_LIST,
-                 KEY_SCOPE_AUTHORIZATION,
-                 KEY_SCOPE_COOKIE,
-                 KEY_SCOPE_CERTIFICATE,
-                 KEY_SCOPE_ANONYMOUS,
+/* What told who asks. */
+enum key_scope {
+    KEY_SCOPE_LIST,
+    KEY_SCOPE_AUTHORIZATION,
+    KEY_SCOPE_COOKIE,
+    KEY_SCOPE_CERTIFICATE,
+    KEY_SCOPE_ANONYMOUS,
 };
 
 struct key_identity {

@@ -205,15 +205,6 @@ bool key_body_coded(const struct http_message *message)
     return false;
 }
 
-static bool is_form(const struct http_message *message)
-{
-    const struct http_field *type = http_find(message, SPAN("Content-Type"));
-    if (!type || http_count(message, SPAN("Content-Type")) != 1)
-        return false;
-    struct span value = type->value;
-    return span_equal_nocase(span_trim(take_piece(&value, ';')), SPAN("application/x-www-form-urlencoded"));
-}
-
 static struct key_value unreadable(const struct key_request *request)
 {
     return (struct key_value){VALUE_UNREADABLE, request->body};
@@ -221,7 +212,7 @@ static struct key_value unreadable(const struct key_request *request)
 
 static struct key_value form_value(const struct key_request *request, const char *name, struct buffer *scratch)
 {
-    if (key_body_coded(request->message) || !is_form(request->message))
+    if (key_body_coded(request->message) || !http_has_type(request->message, SPAN("application/x-www-form-urlencoded")))
         return unreadable(request);
     return pair_value(request->body, name, scratch);
 }

@@ -9,6 +9,8 @@
  * Left out: rotation (the reader of stdout does that), sampling, filters.
  */
 #include "proxy/log.h"
+#include "proxy/clock.h"
+#include "proxy/json_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -52,11 +54,9 @@ struct log {
 };
 
 /* To the steps of the kernel's tick: what is logged is told apart by its ids. */
-static int64_t wall_ms(void)
+static int64_t logged_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_ms(CLOCK_REALTIME_COARSE);
 }
 
 void format_time(char *to, int64_t ms)
@@ -66,68 +66,6 @@ void format_time(char *to, int64_t ms)
     gmtime_r(&seconds, &parts);
     size_t len = strftime(to, 24, "%Y-%m-%dT%H:%M:%S", &parts);
     snprintf(to + len, 32 - len, ".%03dZ", (int)(ms % 1000));
-}
-
-/* ---- text ------------------------------------------------------------------------------------- */
-
-/* Length of the valid UTF-8 sequence at p, 0 if there is none. */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high, len;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high || left < forms[i].len)
-            continue;
-        if (p[1] < forms[i].second_low || p[1] > forms[i].second_high)
-            continue;
-        for (size_t k = 2; k < forms[i].len; k++)
-            if ((p[k] & 0xc0) != 0x80)
-                return 0;
-        return forms[i].len;
-    }
-    return 0;
-}
-
-static void escape_one(struct buffer *out, const unsigned char *p, size_t left, size_t *used)
-{
-    *used = 1;
-    if (*p == '"' || *p == '\\') {
-        buffer_append(out, (const char[]){'\\', (char)*p}, 2);
-    } else if (*p < 0x20 || *p == 0x7f) {
-        buffer_printf(out, "\\u%04x", *p);
-    } else if ((*used = utf8_length(p, left)) != 0) {
-        buffer_append(out, p, *used);
-    } else {
-        *used = 1;
-        buffer_append(out, "\\ufffd", 6);
-    }
-}
-
-/* Bytes that stand for themselves in a JSON string: visible ASCII but two. */
-static const bool json_plain[256] = {
-    [0x20 ... '"' - 1] = true, ['"' + 1 ... '\\' - 1] = true, ['\\' + 1 ... 0x7e] = true};
-
-void json_escape(struct buffer *out, struct span text)
-{
-    const unsigned char *p = (const unsigned char *)text.data, *end = p + text.len;
-    buffer_append(out, "\"", 1);
-    while (p < end) {
-        const unsigned char *plain = p;
-        while (p < end && json_plain[*p])
-            p++;
-        buffer_append(out, plain, (size_t)(p - plain));
-        if (p == end)
-            break;
-        size_t used;
-        escape_one(out, p, (size_t)(end - p), &used);
-        p += used;
-    }
-    buffer_append(out, "\"", 1);
 }
 
 /* ---- the error log ---------------------------------------------------------------------------- */
@@ -209,7 +147,7 @@ void log_line(struct log *log, enum conf_log_level level, const char *format, ..
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    format_time(stamp, wall_ms());
+    format_time(stamp, logged_ms());
     struct buffer line = {0};
     if (atomic_load_explicit(&log->json, memory_order_relaxed)) {
         buffer_printf(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", stamp, level_name(level));
@@ -367,7 +305,7 @@ static void write_plain(struct buffer *out, const char *stamp, const struct acce
 
 void access_log_write(struct access_log *access, const struct access_entry *entry)
 {
-    int64_t now = wall_ms();
+    int64_t now = logged_ms();
     if (now / 1000 != access->stamp_ms / 1000)
         format_time(access->stamp, now);
     if (now != access->stamp_ms) { /* the rest of the second: only its last digits change */

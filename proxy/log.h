@@ -46,7 +46,5 @@ uint64_t log_access_dropped(struct log *log);
 /* Once a turn of the loop: wakes the writer if there is something to write. */
 void access_log_turn(struct access_log *access);
 
-/* JSON string with quotes, appended; bytes that are no UTF-8 become U+FFFD. */
-void json_escape(struct buffer *out, struct span text);
 /* RFC 3339 UTC with milliseconds. `to` needs 32 bytes. */
 void format_time(char *to, int64_t ms);

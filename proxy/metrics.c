@@ -4,38 +4,24 @@
  * A number that cannot be had (no /proc) is 0: a scrape is never refused for it.
  */
 #include "proxy/metrics.h"
+#include "proxy/clock.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void metrics_started(struct metrics_state *state)
 {
-    state->started_ms = wall_ms();
+    state->started_ms = clock_ms(CLOCK_REALTIME);
     atomic_store(&state->configured_ms, state->started_ms);
 }
 
 void metrics_reloaded(struct metrics_state *state, bool taken)
 {
     if (taken)
-        atomic_store(&state->configured_ms, wall_ms());
+        atomic_store(&state->configured_ms, clock_ms(CLOCK_REALTIME));
     atomic_store(&state->reload_failed, !taken);
-}
-
-static uint64_t cpu_us(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
 }
 
 static uint64_t resident_bytes(void)
@@ -72,7 +58,7 @@ void metrics_look(const struct metrics_sources *sources, struct metrics_snapshot
     *snapshot = (struct metrics_snapshot){
         .workers = sources->workers,
         .worker_count = sources->worker_count,
-        .process = {.cpu_us = cpu_us(),
+        .process = {.cpu_us = (uint64_t)clock_us(CLOCK_PROCESS_CPUTIME_ID),
                     .resident_bytes = resident_bytes(),
                     .open_fds = open_fds(),
                     .max_fds = max_fds()},

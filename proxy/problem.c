@@ -7,6 +7,7 @@
  * Cache-Control, Connection) are the caller's, who knows the connection.
  */
 #include "proxy/problem.h"
+#include "proxy/json_text.h"
 
 #include <assert.h>
 
@@ -85,63 +86,10 @@ const struct problem_row *problem_row(enum problem_code code)
     return &rows[code];
 }
 
-/* Length of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, no surrogates); 0: not one. The NUL that ends a
- * C string is no continuation byte, so this never reads past it. */
-static size_t utf8_len(const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    unsigned char low = 0x80, high = 0xBF;
-    size_t len;
-
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xC2 && s[0] <= 0xDF)
-        len = 2;
-    else if (s[0] >= 0xE0 && s[0] <= 0xEF)
-        len = 3;
-    else if (s[0] >= 0xF0 && s[0] <= 0xF4)
-        len = 4;
-    else
-        return 0;
-    if (s[0] == 0xE0)
-        low = 0xA0;
-    else if (s[0] == 0xED)
-        high = 0x9F;
-    else if (s[0] == 0xF0)
-        low = 0x90;
-    else if (s[0] == 0xF4)
-        high = 0x8F;
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if (s[i] < 0x80 || s[i] > 0xBF)
-            return 0;
-    return len;
-}
-
-static void write_string(struct buffer *out, const char *text)
-{
-    buffer_append(out, "\"", 1);
-    while (*text) {
-        size_t len = utf8_len(text);
-
-        if (len == 0)
-            buffer_append_span(out, SPAN("\\ufffd"));
-        else if (*text == '"' || *text == '\\')
-            buffer_printf(out, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20 || *text == 0x7F)
-            buffer_printf(out, "\\u%04x", (unsigned)*text);
-        else
-            buffer_append(out, text, len);
-        text += len ? len : 1;
-    }
-    buffer_append(out, "\"", 1);
-}
-
 static void write_member(struct buffer *out, const char *name, const char *value)
 {
     buffer_printf(out, ",\"%s\":", name);
-    write_string(out, value);
+    json_escape(out, span_of(value));
 }
 
 void problem_write_row(struct buffer *out, const struct problem_row *row, const struct problem *problem)

@@ -9,7 +9,9 @@
  * Left out: TTLs (getaddrinfo does not tell them): 30 s for all.
  */
 #include "proxy/resolver.h"
+#include "proxy/clock.h"
 #include "proxy/span.h"
+#include "proxy/thread.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -18,8 +20,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FRESH_MS    30000
@@ -65,13 +65,6 @@ struct job {
     struct resolver *resolver;
     struct name *name; /* lives as long as the resolver */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- resolving -------------------------------------------------------------------------------- */
 
@@ -120,10 +113,8 @@ static void tell(struct resolver_query *query, const struct resolver_addresses *
     query->addresses = *addresses;
     query->next = client->inbox;
     client->inbox = query;
-    if (was_empty) {
-        ssize_t written = write(client->fd, &(uint64_t){1}, sizeof(uint64_t));
-        (void)written; /* a full counter has woken the loop already */
-    }
+    if (was_empty)
+        waker_wake(client->fd);
 }
 
 static void start_thread_locked(struct resolver *resolver, struct name *name);
@@ -138,7 +129,7 @@ static void *thread_main(void *arg)
     resolve(name->host, name->port, &found); /* host and port never change */
     pthread_mutex_lock(&resolver->lock);
     name->resolving = false;
-    name->resolved_ms = now_ms();
+    name->resolved_ms = clock_ms(CLOCK_MONOTONIC);
     name->fresh_until_ms = name->resolved_ms + (found.count ? FRESH_MS : RETRY_MS);
     if (found.count)
         name->good = found;
@@ -231,7 +222,7 @@ bool resolver_look_up(struct resolver_client *client, const char *host, uint16_t
         return true;
     pthread_mutex_lock(&resolver->lock);
     struct name *name = find_locked(resolver, host, port);
-    if (!name->resolving && now_ms() >= name->fresh_until_ms)
+    if (!name->resolving && clock_ms(CLOCK_MONOTONIC) >= name->fresh_until_ms)
         start_thread_locked(resolver, name);
     bool known = name->good.count > 0;
     if (known) {
@@ -263,7 +254,7 @@ void resolver_failed(struct resolver_client *client, const char *host, uint16_t 
         return;
     pthread_mutex_lock(&client->resolver->lock);
     struct name *name = find_locked(client->resolver, host, port);
-    int64_t now = now_ms();
+    int64_t now = clock_ms(CLOCK_MONOTONIC);
     if (name->good.count && !name->resolving && now >= name->resolved_ms + RETRY_MS)
         start_thread_locked(client->resolver, name);
     pthread_mutex_unlock(&client->resolver->lock);
@@ -275,9 +266,7 @@ static void on_inbox(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct resolver_client *client = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     for (;;) {
         pthread_mutex_lock(&client->resolver->lock);
         struct resolver_query *query = client->inbox;
@@ -297,8 +286,7 @@ struct resolver_client *resolver_client_new(struct resolver *resolver, struct ev
 {
     struct resolver_client *client = NEW(struct resolver_client);
     client->resolver = resolver;
-    client->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(client->fd >= 0 && "descriptors are there at start");
+    client->fd = waker_open();
     client->event = must_allocate(event_new(base, client->fd, EV_READ | EV_PERSIST, on_inbox, client));
     event_add(client->event, NULL);
     return client;

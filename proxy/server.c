@@ -99,19 +99,14 @@ static void watch_signals(struct server *server)
     server->hangup = watch_signal(server, SIGHUP, on_hangup);
 }
 
-/* Threads inherit the mask: with these blocked while they are created only the control thread is interrupted. */
 static void start_workers(struct server *server)
 {
-    sigset_t all_signals, before;
-    sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, &before);
     server->worker_count = server->conf->workers ? server->conf->workers : machine_processors();
     server->workers = NEW_ARRAY(struct worker *, server->worker_count);
     for (uint32_t i = 0; i < server->worker_count; i++)
         server->workers[i] = worker_new(&server->shared, server->conf, server->tls);
     for (uint32_t i = 0; i < server->worker_count; i++)
         worker_start(server->workers[i]);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void set_sources(struct server *server)
@@ -204,7 +199,7 @@ static void prepare_signals(void)
 static bool start(struct server *server)
 {
     sigset_t all_signals, before;
-    sigfillset(&all_signals);
+    sigfillset(&all_signals);         /* threads inherit it, and none but this one is to be interrupted */
     sigdelset(&all_signals, SIGTERM); /* waiting for the store's lock can be given up */
     sigdelset(&all_signals, SIGINT);
     pthread_sigmask(SIG_SETMASK, &all_signals, &before);

@@ -9,9 +9,9 @@
  * (`einmal drain --max`), which is the asker's.
  */
 #include "proxy/server_internal.h"
+#include "proxy/thread.h"
 
 #include <assert.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define LOOK_MS 10 /* how often the timer looks */
@@ -158,9 +158,7 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct server *server = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     if (phase_of(server) != DRAIN_NONE)
         return;
     log_line(server->shared.log, LOG_LEVEL_INFO, "ordered to drain; the process stays until SIGTERM");
@@ -171,8 +169,7 @@ void server_begin_drain(struct server *server)
 {
     atomic_store(&server->drain.ordered, true);
     atomic_store(&server->state.draining, true);
-    ssize_t written = write(server->drain.order_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written; /* a full counter: it was ordered before */
+    waker_wake(server->drain.order_fd);
 }
 
 bool server_is_draining(const struct server *server)
@@ -190,8 +187,7 @@ bool server_is_idle(const struct server *server)
 void server_drain_init(struct server *server)
 {
     struct server_drain *drain = &server->drain;
-    drain->order_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(drain->order_fd >= 0 && "descriptors are there at start");
+    drain->order_fd = waker_open();
     drain->order = must_allocate(event_new(server->base, drain->order_fd, EV_READ | EV_PERSIST, on_order, server));
     drain->timer = must_allocate(event_new(server->base, -1, EV_PERSIST, on_timer, server));
     event_add(drain->order, NULL);

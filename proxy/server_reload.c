@@ -65,8 +65,7 @@ void server_declare_scopes(struct server *server, const struct conf *conf)
         format_time(text, until);
         log_line(server->shared.log, LOG_LEVEL_WARNING,
                  "route %s: scope, key, on_mismatch or fingerprint changed: repetitions of actions that were recorded "
-                 "before are not "
-                 "recognised and would execute again; such records live until %s",
+                 "before are not recognised and would execute again; such records live until %s",
                  route->name, text);
     }
 }

@@ -9,6 +9,7 @@
  */
 #include "proxy/tls.h"
 
+#include "proxy/ascii.h"
 #include "proxy/span.h"
 
 #include <arpa/inet.h>
@@ -425,7 +426,6 @@ void tls_explain(const struct stream *stream, char *text, size_t size)
 
 static struct tls_identity *identity_of(X509 *certificate)
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_len;
     char *subject;
@@ -437,10 +437,7 @@ static struct tls_identity *identity_of(X509 *certificate)
     BIO_free(out);
     X509_digest(certificate, EVP_sha256(), digest, &digest_len);
     assert(digest_len * 2 + 1 == sizeof identity->fingerprint);
-    for (unsigned i = 0; i < digest_len; i++) {
-        identity->fingerprint[2 * i] = digits[digest[i] >> 4];
-        identity->fingerprint[2 * i + 1] = digits[digest[i] & 15];
-    }
+    ascii_hex_text(identity->fingerprint, digest, digest_len);
     return identity;
 }
 

@@ -31,14 +31,14 @@ struct upstream_call;
 
 enum upstream_ending { UPSTREAM_ANSWERED, UPSTREAM_UNSENT, UPSTREAM_BROKEN };
 
-enum upstream_fault { /* why not ANSWERED */
-                      UPSTREAM_FAULT_NONE,
-                      UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout, TLS handshake
-                                                      failed */
-                      UPSTREAM_FAULT_CLOSED,       /* closed or reset without one byte of a final response */
-                      UPSTREAM_FAULT_INVALID,      /* unparsable, truncated, reset in the middle, over the limits */
-                      UPSTREAM_FAULT_SEND_TIMEOUT, /* no progress in writing the request */
-                      UPSTREAM_FAULT_STALL,        /* no progress in reading the body */
+/* Why not ANSWERED. */
+enum upstream_fault {
+    UPSTREAM_FAULT_NONE,
+    UPSTREAM_FAULT_UNREACHABLE,  /* UNSENT: not resolved, refused, connect timeout, failed TLS handshake */
+    UPSTREAM_FAULT_CLOSED,       /* closed or reset without one byte of a final response */
+    UPSTREAM_FAULT_INVALID,      /* unparsable, truncated, reset in the middle, over the limits */
+    UPSTREAM_FAULT_SEND_TIMEOUT, /* no progress in writing the request */
+    UPSTREAM_FAULT_STALL,        /* no progress in reading the body */
 };
 
 struct upstream_end {

@@ -9,16 +9,16 @@
  */
 #include "proxy/worker.h"
 #include "proxy/ascii.h"
+#include "proxy/clock.h"
 #include "proxy/exchange.h"
 #include "proxy/key.h"
+#include "proxy/thread.h"
 
 #include <assert.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUDGET_SHARES 1024 /* a worker keeps at most two of so many parts of limits.buffer_memory to itself */
@@ -37,9 +37,7 @@ struct inbox_item {
 
 int64_t monotonic_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return clock_us(CLOCK_MONOTONIC);
 }
 
 void crash_point(const struct worker *worker, const char *name)
@@ -67,9 +65,7 @@ static uint64_t next_random(uint64_t state[2])
 void worker_request_id(struct worker *worker, char to[33])
 {
     uint64_t halves[2] = {next_random(worker->random), next_random(worker->random)};
-    for (size_t i = 0; i < sizeof halves; i += 4)
-        ascii_hex(to + 2 * i, (const uint8_t *)halves + i);
-    to[32] = '\0';
+    ascii_hex_text(to, (const uint8_t *)halves, sizeof halves);
 }
 
 /* Sizes beyond what is at hand are fetched from the shared number; what gathers beyond two slices goes back. */
@@ -216,10 +212,8 @@ static void put(struct worker *worker, struct inbox_item *item)
         end = &(*end)->next;
     *end = item;
     pthread_mutex_unlock(&worker->inbox_lock);
-    if (was_empty) {
-        ssize_t written = write(worker->inbox_fd, &(uint64_t){1}, sizeof(uint64_t));
-        assert(written == sizeof(uint64_t));
-    }
+    if (was_empty)
+        waker_wake(worker->inbox_fd);
 }
 
 static void put_order(struct worker *worker, enum inbox_kind kind)
@@ -258,9 +252,7 @@ static void on_inbox(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct worker *worker = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got; /* EAGAIN: somebody was faster; the list tells */
+    waker_heard(fd);
     pthread_mutex_lock(&worker->inbox_lock);
     struct inbox_item *item = worker->inbox;
     worker->inbox = NULL;
@@ -359,10 +351,7 @@ static struct event *watch(struct worker *worker, int fd, event_callback_fn call
 struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struct tls *tls)
 {
     struct worker *worker = NEW(struct worker);
-    struct event_config *config = must_allocate(event_config_new());
-    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    worker->base = must_allocate(event_base_new_with_config(config));
-    event_config_free(config);
+    worker->base = thread_new_base();
     worker->shared = shared;
     worker->counters = counters_new();
     worker->fresh = must_allocate(malloc(CLIENT_INPUT_MAX));
@@ -375,8 +364,7 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
     worker->access = access_log_open(shared->log);
     worker->digest = key_digest_new();
     pthread_mutex_init(&worker->inbox_lock, NULL);
-    worker->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(worker->inbox_fd >= 0 && "descriptors are there at start");
+    worker->inbox_fd = waker_open();
     ssize_t got = getrandom(worker->random, sizeof worker->random, 0);
     assert(got == sizeof worker->random);
     worker->inbox_event = watch(worker, worker->inbox_fd, on_inbox);
@@ -386,8 +374,7 @@ struct worker *worker_new(struct worker_shared *shared, struct conf *conf, struc
 
 void worker_start(struct worker *worker)
 {
-    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
-    assert(!failed && "a thread is to be had at start");
+    thread_start(&worker->thread, worker_main, worker);
 }
 
 void worker_stop(struct worker *worker)

@@ -27,9 +27,7 @@
 #include "store/engine.h"
 #include "store/recent.h"
 
-#define PIECE_LEN                                                                                       \
-    4080 /* exactly one overflow page: larger values need contiguous free pages, which are slow to find \
-          */
+#define PIECE_LEN 4080 /* exactly one overflow page: more would need free pages in a row, which are slow to find */
 
 enum tree {
     TREE_INDEX,

@@ -22,8 +22,7 @@ struct action {
     struct action *next; /* in its chain */
     struct store_id id;
     uint64_t token;
-    uint64_t
-        ghost_from; /* not 0: a grant with this token or a later one failed, and may be in the engine all the same */
+    uint64_t ghost_from;   /* not 0: a grant with it or a later one failed, and may be in the engine all the same */
     struct record record;  /* if token: as it was granted */
     struct scope *scope;   /* if token */
     struct store_op *kept; /* a copy of the op that could not be written */

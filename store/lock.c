@@ -8,6 +8,7 @@
  * Network file systems are refused: neither flock nor the shared map can be trusted there.
  */
 #include "store/lock.h"
+#include "store/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,13 +83,6 @@ static bool check_directory(const struct store_lock *lock, const char *path, cha
     return false;
 }
 
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void name_holder(const struct store_lock *lock, const char *path, char *error, size_t error_size)
 {
     char holder[300];
@@ -102,13 +96,13 @@ static void name_holder(const struct store_lock *lock, const char *path, char *e
 static bool wait_for_lock(const struct store_lock *lock, const struct store_config *config, char *error,
                           size_t error_size)
 {
-    int64_t until = monotonic_ms() + config->lock_wait_ms;
+    int64_t until = store_clock_read_ms(CLOCK_MONOTONIC) + config->lock_wait_ms;
     while (flock(lock->file, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             snprintf(error, error_size, "store %s: cannot lock store.lock: %s", config->path, strerror(errno));
             return false;
         }
-        if (monotonic_ms() >= until) {
+        if (store_clock_read_ms(CLOCK_MONOTONIC) >= until) {
             name_holder(lock, config->path, error, error_size);
             return false;
         }

@@ -5,9 +5,9 @@
  * each RESERVE was most of what a new key cost. So the ids wait here, and are merged into the index in the order of the
  * index, in small slices: neighbours then share a page. There are two generations:
  *
- *     young   takes what is reserved, until it holds enough, at most `limit`; then, if the old one is empty, it becomes
- * the old one old     sorted once, and then merged slice by slice; forgotten as a whole when its last slice is
- * committed
+ *     young   takes what is reserved, until it holds enough, at most `limit`; then, if the old one is empty, it
+ *             becomes the old one
+ *     old     sorted once, and then merged slice by slice; forgotten as a whole when its last slice is committed
  *
  * As two ids are merged for each that comes, the old one is gone before the young one is full: nothing ever waits for
  * it.

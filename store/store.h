@@ -59,6 +59,8 @@ struct store_id {
 
 /* contract §1. RELEASED is never stored: the record is gone. */
 enum store_state { STORE_IN_PROGRESS = 1, STORE_COMPLETED, STORE_UNKNOWN, STORE_RELEASED };
+/* "in_progress", "completed", "unknown", "released"; NULL for 0. */
+const char *store_state_name(enum store_state state);
 
 /* Why an action is unknown, or how the attempt ended that others waited for. Stored as a number: append only. */
 enum store_reason {
@@ -77,13 +79,15 @@ enum store_reason {
                                      nothing was sent (only in answers) */
     STORE_REASON_PROBED,          /* asked the API, which did not know (only in ops and answers) */
 };
+/* "status", "crash" …; NULL for STORE_REASON_NONE. */
+const char *store_reason_name(enum store_reason reason);
 
 enum store_key_source { STORE_KEY_SENT = 1, STORE_KEY_DERIVED };
 
 /* What is written beside the record for people to read. NULL strings count as empty. */
 struct store_about {
-    const char *route, *scope_name,
-        *task;       /* NUL-terminated, UTF-8 or bytes as they came, each < 512 bytes (cut beyond) */
+    /* NUL-terminated, UTF-8 or bytes as they came, each < 512 bytes (cut beyond) */
+    const char *route, *scope_name, *task;
     const char *key; /* text of a sent key; NULL for a derived one */
     enum store_key_source key_source;
 };
@@ -165,11 +169,11 @@ struct store_op {
 
     /* COMPLETE, RELEASE, ABANDON, RESTORE */
     uint64_t token;
-    enum store_reason
-        reason; /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED, DRAIN. ABANDON:
-                   why. COMPLETE: NONE, or PROBED: nothing was forwarded, a probe's answer is the outcome */
-    struct store_bytes
-        *response;     /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept */
+    /* RELEASE: UNSENT, WITHDRAWN, STATUS. RESTORE: UNSENT, WITHDRAWN, PROBED, DRAIN. ABANDON: why. COMPLETE: NONE, or
+     * PROBED: nothing was forwarded, a probe's answer is the outcome. */
+    enum store_reason reason;
+    /* COMPLETE, RELEASE by status, ABANDON: borrowed until done(); NULL: none or not kept. */
+    struct store_bytes *response;
     bool not_kept;     /* there was a response that is too large to record */
     bool not_happened; /* RELEASE after GRANTED_UNKNOWN: a settled probe said so, the action counts as new.
                           Without it a RELEASE of such a grant acts as RESTORE (unsent, withdrawn) or ABANDON.
@@ -209,8 +213,7 @@ struct store_config {
     int64_t lock_wait_ms; /* how long to wait for another instance to let go of the directory */
     bool strict;          /* durability: each commit survives power loss before it counts */
     uint32_t waiters_per_action, waiters;
-    uint32_t
-        recent_max; /* for tests: ids kept in memory before they are merged into the index; 0: as many as is good */
+    uint32_t recent_max; /* for tests: ids in memory before they are merged into the index; 0: as many as is good */
     void (*log)(void *arg, enum store_log_level level, const char *message);
     void *log_arg;
     const char *crash_at; /* debug builds: name of the step at which to kill -9 ourselves; NULL: never */

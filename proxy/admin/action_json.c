@@ -4,56 +4,9 @@
  */
 #include "proxy/admin/action_json.h"
 #include "proxy/admin/query.h"
+#include "proxy/json_text.h"
 #include "proxy/log.h"
 #include "proxy/stored_response.h"
-
-const char *state_name(enum store_state state)
-{
-    switch (state) {
-    case STORE_IN_PROGRESS:
-        return "in_progress";
-    case STORE_COMPLETED:
-        return "completed";
-    case STORE_UNKNOWN:
-        return "unknown";
-    case STORE_RELEASED:
-        return "released";
-    }
-    return "?";
-}
-
-const char *reason_name(enum store_reason reason)
-{
-    switch (reason) {
-    case STORE_REASON_NONE:
-        return NULL;
-    case STORE_REASON_STATUS:
-        return "status";
-    case STORE_REASON_CLOSED:
-        return "closed";
-    case STORE_REASON_INVALID:
-        return "invalid";
-    case STORE_REASON_SEND_TIMEOUT:
-        return "send-timeout";
-    case STORE_REASON_STALL:
-        return "stall";
-    case STORE_REASON_OUTCOME_TIMEOUT:
-        return "outcome-timeout";
-    case STORE_REASON_CRASH:
-        return "crash";
-    case STORE_REASON_DRAIN:
-        return "drain";
-    case STORE_REASON_LOST:
-        return "lost";
-    case STORE_REASON_UNSENT:
-        return "unsent";
-    case STORE_REASON_WITHDRAWN:
-        return "withdrawn";
-    case STORE_REASON_PROBED:
-        return "probed";
-    }
-    return NULL;
-}
 
 /* What a task's owner may do next with the action (contract §8). */
 static const char *resume_name(enum store_state state)
@@ -122,12 +75,12 @@ void action_write(struct buffer *out, const struct store_action *action, enum ac
     json_member(out, "task", action->task);
     json_member(out, "key", action->key);
     json_member(out, "key_source", action->key_source == STORE_KEY_SENT ? "sent" : "derived");
-    json_member(out, "state", state_name(action->state));
+    json_member(out, "state", store_state_name(action->state));
     if (action->status)
         buffer_printf(out, ",\"status\":%u", action->status);
     else
         buffer_append_span(out, SPAN(",\"status\":null"));
-    json_member(out, "reason", reason_name(action->reason));
+    json_member(out, "reason", store_reason_name(action->reason));
     buffer_printf(out, ",\"executions\":%u", action->executions);
     write_time(out, "created", action->created_ms);
     write_time(out, "since", action->since_ms);

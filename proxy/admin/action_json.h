@@ -6,11 +6,6 @@
 #include "proxy/buffer.h"
 #include "store/store.h"
 
-/* "in_progress", "completed", "unknown", "released". */
-const char *state_name(enum store_state state);
-/* "status", "crash" …; NULL for STORE_REASON_NONE. */
-const char *reason_name(enum store_reason reason);
-
 enum action_detail {
     ACTION_LISTED, /* the members of a list */
     ACTION_RESUME, /* and `resume`, for a task */

@@ -8,12 +8,11 @@
  * Invariant: after detaching, `store` is NULL, no work is out, and no hook is called.
  */
 #include "proxy/admin/internal.h"
+#include "proxy/thread.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,8 +43,7 @@ static void give(struct admin *admin, struct order *order)
         end = &(*end)->next;
     *end = order;
     pthread_mutex_unlock(&admin->lock);
-    ssize_t written = write(admin->order_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written; /* a full counter has woken it already */
+    waker_wake(admin->order_fd);
 }
 
 static void give_kind(struct admin *admin, enum order_kind kind)
@@ -119,9 +117,7 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     struct admin *admin = arg;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     pthread_mutex_lock(&admin->lock);
     struct order *order = admin->orders;
     admin->orders = NULL;
@@ -151,12 +147,7 @@ static void *admin_main(void *arg)
 
 void admin_start(struct admin *admin)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the control thread's business */
-    int failed = pthread_create(&admin->thread, NULL, admin_main, admin);
-    assert(!failed && "a thread is to be had at start");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_start(&admin->thread, admin_main, admin);
     admin->running = true;
 }
 
@@ -191,20 +182,11 @@ static void open_store_side(struct admin *admin, struct store *store)
     atomic_init(&admin->backup_fd, -1);
 }
 
-static struct event_base *new_base(void)
-{
-    struct event_config *config = must_allocate(event_config_new());
-    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    struct event_base *base = must_allocate(event_base_new_with_config(config));
-    event_config_free(config);
-    return base;
-}
-
 struct admin *admin_new(struct conf *conf, struct admin_token token, struct store *store, struct log *log,
                         const struct admin_hooks *hooks, char *error, size_t error_size)
 {
     struct admin *admin = NEW(struct admin);
-    admin->base = new_base();
+    admin->base = thread_new_base();
     admin->conf = conf_ref(conf);
     admin->started_with = conf_ref(conf);
     admin->token = token;
@@ -223,8 +205,7 @@ struct admin *admin_new(struct conf *conf, struct admin_token token, struct stor
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&admin->detached_cond, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    admin->order_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(admin->order_fd >= 0 && "descriptors are there at start");
+    admin->order_fd = waker_open();
     admin->order_event = watch(admin, admin->order_fd, on_order);
     open_store_side(admin, store);
     admin->health.open_only = true;

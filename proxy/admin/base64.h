@@ -5,5 +5,5 @@
 
 #include "proxy/buffer.h"
 
-/* Appends the bytes. False: not base64; what was appended by then is of no use. */
+/* Appends the bytes. False: not base64, and nothing is appended. */
 bool base64_decode(struct span text, struct buffer *out);

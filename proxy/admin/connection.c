@@ -230,27 +230,17 @@ static bool take_target(struct admin_request *request, const struct endpoint_mat
     return false;
 }
 
-static bool is_json(const struct http_message *message)
-{
-    const struct http_field *type = http_find(message, SPAN("Content-Type"));
-    if (!type || http_count(message, SPAN("Content-Type")) != 1)
-        return false;
-    const char *semicolon = type->value.len ? memchr(type->value.data, ';', type->value.len) : NULL;
-    struct span name = {type->value.data, semicolon ? (size_t)(semicolon - type->value.data) : type->value.len};
-    return span_equal_nocase(span_trim(name), SPAN("application/json"));
-}
-
 static void ask_for_body(struct admin_request *request, const struct http_message *message)
 {
     struct client *client = request->connection->client;
-    if (!is_json(message)) {
+    if (!http_has_type(message, SPAN("application/json"))) {
         admin_refuse(request, REFUSAL_UNSUPPORTED_MEDIA_TYPE, NULL);
     } else if (message->framing == HTTP_LENGTH && message->content_length > BODY_MAX) {
         request->close = true;
         admin_refuse(request, REFUSAL_BODY_TOO_LARGE, NULL);
     } else {
         if (message->expect_continue)
-            client_write(client, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+            client_write_continue(client);
         client_read_body(client, CLIENT_PACE_RATE);
     }
 }

@@ -6,6 +6,7 @@
  * answers with a short page and a cursor.
  */
 #include "proxy/admin/internal.h"
+#include "proxy/json_text.h"
 
 #include <stdio.h>
 

@@ -79,9 +79,9 @@ static void log_decision(const struct settling *settling)
 static void refuse_state(struct settling *settling, enum store_state state, const char *allowed)
 {
     char detail[200];
-    snprintf(detail, sizeof detail, "The action is %s; %s.", state_name(state), allowed);
+    snprintf(detail, sizeof detail, "The action is %s; %s.", store_state_name(state), allowed);
     admin_refuse_about(settling->work.request, REFUSAL_WRONG_STATE,
-                       &(struct problem){.detail = detail, .action = settling->id, .state = state_name(state)});
+                       &(struct problem){.detail = detail, .action = settling->id, .state = store_state_name(state)});
 }
 
 static const char *failure_text(enum store_failure failure)

@@ -6,6 +6,7 @@
  */
 #include "proxy/admin/internal.h"
 #include "proxy/admin/status_page.h"
+#include "proxy/metrics.h"
 
 #include <stdio.h>
 
@@ -76,8 +77,7 @@ void handle_metrics(struct admin_request *request)
         return;
     }
     admin->hooks.metrics(admin->hooks.arg, &body);
-    admin_answer(request, &(struct answer){.type = SPAN("text/plain; version=0.0.4; charset=utf-8"),
-                                           .body = buffer_span(&body)});
+    admin_answer(request, &(struct answer){.type = SPAN(METRICS_CONTENT_TYPE), .body = buffer_span(&body)});
     buffer_free(&body);
 }
 

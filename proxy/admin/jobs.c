@@ -3,11 +3,10 @@
  */
 #include "proxy/admin/jobs.h"
 #include "proxy/span.h"
+#include "proxy/thread.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct list {
@@ -51,8 +50,7 @@ static void *run_jobs(void *arg)
             job->run(job);
             pthread_mutex_lock(&jobs->lock);
             append(&jobs->finished, job);
-            ssize_t written = write(jobs->fd, &(uint64_t){1}, sizeof(uint64_t));
-            (void)written; /* a full counter has woken the loop already */
+            waker_wake(jobs->fd);
         } else if (jobs->stopping) {
             break;
         } else {
@@ -68,9 +66,7 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
     (void)what;
     struct jobs *jobs = arg;
     struct job *job;
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof count);
-    (void)got;
+    waker_heard(fd);
     do {
         pthread_mutex_lock(&jobs->lock);
         job = take(&jobs->finished);
@@ -82,17 +78,6 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
     } while (job);
 }
 
-/* Signals are the control thread's business. */
-static void start_thread(struct jobs *jobs)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&jobs->thread, NULL, run_jobs, jobs);
-    assert(!failed && "a thread is to be had at start");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 struct jobs *jobs_new(struct event_base *base)
 {
     struct jobs *jobs = NEW(struct jobs);
@@ -100,11 +85,10 @@ struct jobs *jobs_new(struct event_base *base)
     jobs->finished.end = &jobs->finished.first;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->wake, NULL);
-    jobs->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(jobs->fd >= 0 && "descriptors are there at start");
+    jobs->fd = waker_open();
     jobs->event = must_allocate(event_new(base, jobs->fd, EV_READ | EV_PERSIST, on_finished, jobs));
     event_add(jobs->event, NULL);
-    start_thread(jobs);
+    thread_start(&jobs->thread, run_jobs, jobs);
     return jobs;
 }
 

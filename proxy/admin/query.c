@@ -3,7 +3,7 @@
  * filter that is silently ignored shows the wrong actions.
  */
 #include "proxy/admin/query.h"
-#include "proxy/admin/action_json.h"
+#include "proxy/ascii.h"
 
 #include <stdio.h>
 
@@ -14,15 +14,6 @@
 
 /* ---- percent-encoding ------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* `plus`: "+" is a space, as forms write it. */
 static char *decode(struct span text, bool plus)
 {
@@ -31,8 +22,8 @@ static char *decode(struct span text, bool plus)
     for (size_t i = 0; i < text.len; i++) {
         int value = (unsigned char)text.data[i];
         if (value == '%') {
-            int high = i + 2 < text.len ? hex(text.data[i + 1]) : -1, low = high < 0 ? -1 : hex(text.data[i + 2]);
-            value = low < 0 ? 0 : high << 4 | low;
+            int coded = ascii_percent_value(text.data + i, text.len - i);
+            value = coded < 0 ? 0 : coded;
             i += 2;
         } else if (value == '+' && plus) {
             value = ' ';
@@ -72,7 +63,7 @@ static bool take_state(struct query *query, char *text)
 {
     static const enum store_state states[] = {STORE_IN_PROGRESS, STORE_COMPLETED, STORE_UNKNOWN};
     for (size_t i = 0; i < COUNT(states); i++)
-        if (strcmp(text, state_name(states[i])) == 0)
+        if (strcmp(text, store_state_name(states[i])) == 0)
             query->store.state = states[i];
     free(text);
     return query->store.state != 0;
@@ -87,13 +78,19 @@ static bool take_limit(struct query *query, char *text)
     return fine;
 }
 
+/* 0–15; -1: no digit, or an upper-case one, which we never write. */
+static int lower_hex(char digit)
+{
+    return digit >= 'A' && digit <= 'F' ? -1 : ascii_hex_value(digit);
+}
+
 static bool cursor(const char *text, uint64_t *value)
 {
     *value = 0;
     if (*text != CURSOR_MARK || strlen(text) != QUERY_CURSOR_TEXT - 1)
         return false;
     for (text++; *text; text++) {
-        int digit = *text >= 'A' && *text <= 'F' ? -1 : hex(*text);
+        int digit = lower_hex(*text);
         if (digit < 0)
             return false;
         *value = *value << 4 | (uint64_t)digit;
@@ -203,9 +200,9 @@ bool query_parse(struct span text, unsigned allowed, struct query *query, char w
     unsigned seen = 0;
     *query = (struct query){.store = {.limit = LIMIT_DEFAULT}};
     while (text.len) {
-        const char *and = memchr(text.data, '&', text.len);
-        struct span pair = {text.data, and? (size_t)(and-text.data) : text.len};
-        text = span_after(text, and? pair.len + 1 : pair.len);
+        const char *ampersand = memchr(text.data, '&', text.len);
+        struct span pair = {text.data, ampersand ? (size_t)(ampersand - text.data) : text.len};
+        text = span_after(text, ampersand ? pair.len + 1 : pair.len);
         if (pair.len && !take_pair(pair, allowed, &seen, query, why))
             return false;
     }
@@ -227,7 +224,7 @@ bool query_id(struct span text, struct store_id *id)
     if (text.len != 2 * STORE_ID_LEN)
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        int value = text.data[i] >= 'A' && text.data[i] <= 'F' ? -1 : hex(text.data[i]);
+        int value = lower_hex(text.data[i]);
         if (value < 0)
             return false;
         id->bytes[i / 2] = (uint8_t)(i % 2 ? id->bytes[i / 2] | value : value << 4);
@@ -237,8 +234,7 @@ bool query_id(struct span text, struct store_id *id)
 
 void query_id_text(const struct store_id *id, char to[QUERY_ID_TEXT])
 {
-    for (size_t i = 0; i < STORE_ID_LEN; i++)
-        snprintf(to + 2 * i, 3, "%02x", id->bytes[i]);
+    ascii_hex_text(to, id->bytes, STORE_ID_LEN);
 }
 
 void query_cursor_text(uint64_t last, char to[QUERY_CURSOR_TEXT])

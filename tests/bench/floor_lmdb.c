@@ -1,8 +1,7 @@
 /*
  * floor_lmdb.c - the floor below every durable key: bare LMDB with the bytes that a key costs, and nothing else.
  *
- *     floor_lmdb DIRECTORY SECONDS IN-FLIGHT      prints: keys a second, commits a second, p50 and p99 of a commit in
- * ms
+ *     floor_lmdb DIRECTORY SECONDS IN-FLIGHT      prints: keys/s, commits/s, p50 and p99 of a commit in ms
  *
  * As many requests as are in flight reserve together (a random id of 32 bytes, a reservation), the group commits; then
  * their outcomes (300 bytes, by sequence number, with an entry to expire by) commit together. No thread, no queue, no

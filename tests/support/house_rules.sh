@@ -32,7 +32,7 @@ check "conf/ sees nothing of proxy/ that has a socket/" "$(includes '(\.\./)?pro
 check "lmdb.h only in the LMDB engine" "$(includes 'lmdb\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^store/engine_lmdb')"
 check "llhttp.h only in the HTTP files" "$(includes 'llhttp\.h' store/*.[ch] proxy/*.[ch] proxy/admin/*.[ch] conf/*.[ch] | grep -v '^proxy/http')"
 
-pure="store/ledger.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
+pure="store/ledger.c store/names.c store/record.c proxy/flow.c proxy/route.c proxy/headers*.c proxy/stored_response.c proxy/problem.c
       proxy/admin/action_json.c proxy/admin/base64.c proxy/admin/endpoint.c proxy/admin/guard.c proxy/admin/query.c
       proxy/admin/refusal.c proxy/admin/resolution.c proxy/metrics_text.c proxy/cors.c proxy/admission.c proxy/explain.c
       proxy/json_walk.c proxy/roff.c proxy/table.c proxy/cgroup.c proxy/probe.c proxy/http_upgrade.c proxy/http_reason.c

@@ -267,6 +267,6 @@ Test(admin_resolution, the_whole_action_shows_its_response_and_who_decided)
 Test(admin_resolution, every_reason_has_its_name)
 {
     for (int reason = STORE_REASON_STATUS; reason <= STORE_REASON_PROBED; reason++)
-        cr_expect_not_null(reason_name((enum store_reason)reason), "%d", reason);
-    cr_expect_null(reason_name(STORE_REASON_NONE));
+        cr_expect_not_null(store_reason_name((enum store_reason)reason), "%d", reason);
+    cr_expect_null(store_reason_name(STORE_REASON_NONE));
 }

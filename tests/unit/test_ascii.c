@@ -19,3 +19,12 @@ Test(ascii, hex_of_every_byte_at_every_place)
             cr_assert_str_eq(digits, expected, "byte %u at %u", byte, place);
         }
 }
+
+Test(ascii, hex_text_ends_with_a_nul)
+{
+    const uint8_t bytes[8] = {0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff, 0x10, 0x0a};
+    char text[18] = "*****************";
+
+    ascii_hex_text(text, bytes, sizeof bytes);
+    cr_assert_str_eq(text, "00017f80feff100a");
+}
