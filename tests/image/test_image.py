@@ -86,7 +86,7 @@ class Pen:
         return name
 
     def clean(self):
-        for name in self.names:
+        for name in reversed(self.names):  # who lives in another's network namespace goes first
             podman("rm", "-f", "-t", "0", name, fails=True)
         for name in self.volumes:
             podman("volume", "rm", "-f", name, fails=True)
@@ -316,6 +316,7 @@ def kube_play(pen):
         check((first[0], again) == (201, (201, "true", first[2])), "once and replayed", first, again)
     finally:
         podman("kube", "down", path, fails=True)
+        podman("pod", "rm", "-f", "-t", "0", "einmal-test", fails=True)  # also what began only half
 
 
 # ---- the other targets ----
