@@ -57,8 +57,9 @@ static bool read_page(const struct listing *listing, size_t want, struct control
     parameter(&target, "key", arguments->key);
     parameter(&target, "after", listing->next);
     buffer_append(&target, "", 1);
-    bool fine = control_ask_fine(listing->control,
-                                 &(struct control_request){.method = "GET", .target = buffer_data(&target)}, answer);
+    bool fine = control_ask_fine(
+        listing->control, &(struct control_request){.method = "GET", .target = buffer_data(&target), .has = "/actions"},
+        answer);
     buffer_free(&target);
     return fine;
 }
@@ -80,6 +81,18 @@ static size_t take_page(const struct listing *listing, struct span body, bool *e
     return count;
 }
 
+/* The cursor of the page moves the listing on. False: it stands still, which none of einmal's does. */
+static bool turn_page(struct listing *listing, struct span body)
+{
+    char *next = record_text(body, "/next");
+    bool moves = !next || !listing->next || strcmp(next, listing->next) != 0;
+    free(listing->next);
+    listing->next = next;
+    if (!moves)
+        fprintf(stderr, "einmal: %s answers the same page again and again\n", listing->control->address);
+    return moves;
+}
+
 /* False: it failed, and why was printed. */
 static bool list(struct listing *listing)
 {
@@ -90,17 +103,11 @@ static bool list(struct listing *listing)
         struct control_answer answer;
         if (!read_page(listing, left < PAGE ? left : PAGE, &answer))
             return false;
-        struct span body = buffer_span(&answer.body);
-        free(listing->next);
-        listing->next = NULL;
-        if (!json_valid(body)) {
-            fprintf(stderr, "einmal: %s answers something else than a list\n", listing->control->address);
-            control_answer_free(&answer);
-            return false;
-        }
-        listing->next = record_text(body, "/next");
-        seen += take_page(listing, body, &enough);
+        bool moves = turn_page(listing, buffer_span(&answer.body));
+        seen += take_page(listing, buffer_span(&answer.body), &enough);
         control_answer_free(&answer);
+        if (!moves)
+            return false;
         progress(seen, false);
     } while (listing->next && !enough && (!listing->limit || seen < listing->limit));
     progress(seen, true);
@@ -256,6 +263,7 @@ static int ask_about(const struct arguments *arguments, struct control_request r
     code = find_action(&control, arguments->operands[0], id);
     snprintf(target, sizeof target, "/v1/actions/%s%s", id, suffix);
     request.target = target;
+    request.has = "/id";
     if (code == EXIT_FINE && !control_ask_fine(&control, &request, &answer)) {
         code = EXIT_FAILED;
     } else if (code == EXIT_FINE) {
@@ -361,7 +369,8 @@ int command_tasks_show(const struct arguments *arguments)
     control_encode(&target, arguments->operands[0]);
     buffer_append(&target, "", 1);
     code = EXIT_FAILED;
-    if (control_ask_fine(&control, &(struct control_request){.method = "GET", .target = buffer_data(&target)},
+    if (control_ask_fine(&control,
+                         &(struct control_request){.method = "GET", .target = buffer_data(&target), .has = "/actions"},
                          &answer)) {
         record_print(&answer, arguments->json ? NULL : record_show_task);
         control_answer_free(&answer);

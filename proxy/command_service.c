@@ -11,6 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STORE_MARK_AT 16 /* in the first page of an LMDB file, in the order of bytes of the machine */
+#define STORE_MARK    0xBEEFC0DEu
+
 enum { HEALTH_MS = 5000, WAIT_MS = 10000, PAUSE_MS = 100, DRAIN_MS = 25000, DRAIN_MAX_MS = 3600 * 1000 };
 
 /* ---- health and wait -------------------------------------------------------------------------- */
@@ -131,7 +134,8 @@ int command_drain(const struct arguments *arguments)
     code = EXIT_FAILED;
     if (control_ask_fine(
             &control,
-            &(struct control_request){.method = "POST", .target = target, .timeout_ms = max_ms + CONTROL_TIMEOUT_MS},
+            &(struct control_request){
+                .method = "POST", .target = target, .timeout_ms = max_ms + CONTROL_TIMEOUT_MS, .has = "/idle"},
             &answer)) {
         char *idle = record_text(buffer_span(&answer.body), "/idle");
         bool is_idle = idle && strcmp(idle, "true") == 0;
@@ -172,6 +176,13 @@ static void sync_directory(const char *file)
     free(directory);
 }
 
+/* Does it begin as a store does? Whoever listens there by mistake may send anything. */
+static bool is_store(int fd)
+{
+    uint32_t mark = 0;
+    return pread(fd, &mark, sizeof mark, STORE_MARK_AT) == (ssize_t)sizeof mark && mark == STORE_MARK;
+}
+
 /* From the part to its name. Without force nothing is replaced, not even what has appeared meanwhile. */
 static int finish_backup(const char *part, const char *file, bool force)
 {
@@ -188,12 +199,17 @@ static int fetch_backup(const struct control *control, const char *part, const c
     char size[SIZE_TEXT];
     int code = EXIT_FAILED;
     unlink(part); /* of an attempt that was cut */
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return complain("create", part);
     if (control_ask_fine(control, &(struct control_request){.method = "GET", .target = "/v1/backup", .fd = &fd},
                          &answer)) {
-        code = fsync(fd) == 0 ? finish_backup(part, file, force) : complain("write", part);
+        if (!is_store(fd))
+            fprintf(stderr,
+                    "einmal: %s (%s) answers something else than a store: is it the admin interface of einmal?\n",
+                    control->address, control->origin);
+        else
+            code = fsync(fd) == 0 ? finish_backup(part, file, force) : complain("write", part);
         size_text(answer.written, size);
         if (code == EXIT_FINE)
             printf("%s: %s\n", file, size);

@@ -8,6 +8,7 @@
 
 #include "proxy/http.h"
 #include "proxy/json.h"
+#include "proxy/table.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -313,31 +314,44 @@ void control_answer_free(struct control_answer *answer)
     *answer = (struct control_answer){0};
 }
 
-/* The text of a member of the problem, or "". */
-static void problem_text(struct span body, const char *pointer, struct buffer *out)
+/* The text of a member of the problem, cleaned, or "". To be freed. */
+static char *problem_text(struct span body, const char *pointer)
 {
+    struct buffer value = {0};
     enum json_kind kind;
-    if (!json_pointer(body, pointer, &kind, out) || kind != JSON_STRING)
-        buffer_consume(out, buffer_len(out));
-    buffer_append(out, "", 1);
+    char *text = NULL;
+    size_t size;
+    FILE *out = must_allocate(open_memstream(&text, &size));
+    if (json_pointer(body, pointer, &kind, &value) && kind == JSON_STRING)
+        clean_text(buffer_span(&value), 0, out);
+    fclose(out);
+    buffer_free(&value);
+    return text;
 }
 
 static void fail_by_answer(const struct control *control, const struct control_answer *answer)
 {
-    struct buffer title = {0}, detail = {0};
-    problem_text(buffer_span(&answer->body), "/title", &title);
-    problem_text(buffer_span(&answer->body), "/detail", &detail);
+    char *title = problem_text(buffer_span(&answer->body), "/title");
+    char *detail = problem_text(buffer_span(&answer->body), "/detail");
     if (answer->status == 401)
         fail(control, "%s asks for a token%s: name the file that holds it with --token-file", control->address,
              control->token ? ", and the one that was sent is not it" : "");
-    else if (*buffer_data(&title) || *buffer_data(&detail))
-        fail(control, "%s%s%s", buffer_data(&title), *buffer_data(&title) && *buffer_data(&detail) ? ": " : "",
-             buffer_data(&detail));
+    else if (*title || *detail)
+        fail(control, "%s%s%s", title, *title && *detail ? ": " : "", detail);
     else
         fail(control, "%s (%s) answers %u: is it the admin interface of einmal?", control->address, control->origin,
              answer->status);
-    buffer_free(&title);
-    buffer_free(&detail);
+    free(title);
+    free(detail);
+}
+
+static bool has_member(struct span body, const char *pointer)
+{
+    struct buffer value = {0};
+    enum json_kind kind;
+    bool there = json_valid(body) && json_pointer(body, pointer, &kind, &value) && kind != JSON_ABSENT;
+    buffer_free(&value);
+    return there;
 }
 
 bool control_ask_fine(const struct control *control, const struct control_request *request,
@@ -345,9 +359,14 @@ bool control_ask_fine(const struct control *control, const struct control_reques
 {
     if (!control_ask(control, request, answer))
         return false;
-    if (answer->status == 200)
+    bool expected = !request->has || has_member(buffer_span(&answer->body), request->has);
+    if (answer->status == 200 && expected)
         return true;
-    fail_by_answer(control, answer);
+    if (answer->status == 200)
+        fail(control, "%s (%s) answers something else than was asked for: is it the admin interface of einmal?",
+             control->address, control->origin);
+    else
+        fail_by_answer(control, answer);
     control_answer_free(answer);
     return false;
 }

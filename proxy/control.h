@@ -33,6 +33,7 @@ struct control_request {
     struct span body;   /* JSON; len 0: none */
     int64_t timeout_ms; /* of silence; 0: CONTROL_TIMEOUT_MS */
     const int *fd;      /* not NULL: the body of a 200 is written there instead */
+    const char *has;    /* control_ask_fine() only: JSON pointer to what a 200 of einmal's has; NULL: it is not JSON */
 };
 #define CONTROL_TIMEOUT_MS 30000
 #define CONTROL_ANSWER_MAX (256u * 1024 * 1024)
@@ -46,7 +47,8 @@ void control_answer_free(struct control_answer *answer);
 
 /* True: there is an answer, whatever its status. False: none, and why was printed (unless quiet). */
 bool control_ask(const struct control *control, const struct control_request *request, struct control_answer *answer);
-/* The same, and an answer of 400 and above is printed as an error, too. */
+/* The same, and what is no 200, or a 200 without what the request says it has, is printed as an error, too: whoever
+ * listens there by mistake has done nothing of what was asked. */
 bool control_ask_fine(const struct control *control, const struct control_request *request,
                       struct control_answer *answer);
 

@@ -266,6 +266,5 @@ void admin_free(struct admin *admin)
     admin_token_free(&admin->token);
     pthread_mutex_destroy(&admin->lock);
     pthread_cond_destroy(&admin->detached_cond);
-    free(admin->settings.fresh);
     free(admin);
 }

@@ -220,8 +220,10 @@ static bool check(struct walk *walk)
 
 bool resolution_read(struct span json, struct resolution *resolution, char why[RESOLUTION_WHY_SIZE])
 {
-    struct walk walk = {.cursor = {json.data, json.data + json.len}, .resolution = resolution, .why = why};
+    struct walk walk = {.resolution = resolution, .why = why};
     memset(resolution, 0, sizeof *resolution);
+    if (json.len)
+        walk.cursor = (struct json_cursor){json.data, json.data + json.len};
     if (!json.len || !json_valid(json))
         return refuse(&walk, "the body is not valid JSON, or has a member twice");
     if (!take(&walk, '{'))

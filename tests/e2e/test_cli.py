@@ -360,6 +360,19 @@ def strange_answers(t):
                          (Raw(end="reset"), where)):
         t.api.reply(reply)
         refused(t, words, *arguments, file="")
+    asked = [("actions", "list"), ("actions", "show", "a" * 64), ("actions", "show", "a" * 9),
+             ("actions", "forget", "a" * 64), ("actions", "resolve", "a" * 64, "--not-executed"), ("tasks", "show", "t"),
+             ("backup", t.path("copy")), ("drain", "--max", "1s")]
+    for body in (b"", b"{}", b"null", b"[]", b'{"ok":true}', b"[" * 100000, b"\x00" * 100000):
+        t.api.reply(Reply(status=200, body=body))
+        for command in asked:
+            refused(t, "something else", *command, "--admin", where, file="")
+    t.check(not os.path.exists(t.path("copy")) and not os.path.exists(t.path("copy") + ".part"), "what is no store is not kept")
+    for body in (b'{"actions":[],"next":"c"}', b'{"actions":{"a":1},"next":{}}'):
+        t.api.reply(Reply(status=200, body=body))
+        refused(t, "again and again", *arguments, file="")
+    t.api.reply(Reply(status=500, body=b'{"detail":"\\u001b[31m\\u0007"}'))
+    refused(t, "?[31m?", *arguments, file="")
     for reply in (Reply(status=200, body=good, framing="chunked"), Reply(status=200, body=good, framing="close"),
                   Reply(status=200, body=[good[:5], 0.05, good[5:]]), Raw(b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n", lambda c, r: Reply(
                       status=200, body=good, close=True).perform(c, r), end="close")):

@@ -126,6 +126,9 @@ Test(admin_resolution, what_is_wrong_is_named)
         {"{\"as\":\"not-executed\",\"body\":\"\"}", "not-executed has no response: leave status, headers and body out"},
     };
     struct resolution *resolution = NEW(struct resolution);
+    char none[RESOLUTION_WHY_SIZE];
+    cr_expect_not(resolution_read((struct span){NULL, 0}, resolution, none), "a request without a body");
+    resolution_clear(resolution);
     for (size_t i = 0; i < COUNT(rows); i++) {
         char why[RESOLUTION_WHY_SIZE] = "";
         cr_expect_not(resolution_read(span_of(rows[i].text), resolution, why), "%s", rows[i].text);
