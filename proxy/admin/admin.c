@@ -261,6 +261,7 @@ void admin_free(struct admin *admin)
     event_free(admin->order_event);
     close(admin->order_fd);
     event_base_free(admin->base);
+    free(admin->settings.fresh);
     conf_unref(admin->conf);
     conf_unref(admin->started_with);
     admin_token_free(&admin->token);
