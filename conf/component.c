@@ -10,8 +10,6 @@
 #include "conf/scalar.h"
 #include "proxy/json.h"
 
-#include <assert.h>
-
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum argument { ARGUMENT_NONE, ARGUMENT_TEXT, ARGUMENT_TOKEN, ARGUMENT_HEADER, ARGUMENT_POINTER };

@@ -7,8 +7,6 @@
 #include "proxy/roff.h"
 #include "proxy/span.h"
 
-#include <assert.h>
-
 static void describe_choices(const struct choice *choices, FILE *out)
 {
     for (const struct choice *choice = choices; choice->name; choice++)

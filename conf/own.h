@@ -39,7 +39,7 @@ setting_print print_ignore, print_header_names;
 setting_write write_routes, write_match_host, write_match_path, write_keys, write_header_names, write_ignore;
 
 /* read_identity.c */
-setting_read read_scope, read_on_other_identity, read_fingerprint, read_task;
+setting_read read_scope, read_fingerprint, read_task;
 setting_print print_scope, print_fingerprint, print_task;
 setting_write write_scope, write_fingerprint, write_task;
 

@@ -10,8 +10,6 @@
 #include "conf/memory.h"
 #include "proxy/route.h"
 
-#include <assert.h>
-
 static const char rest_suffix[] = "/**";
 
 /* ---- paths ------------------------------------------------------------------------------------ */

@@ -6,8 +6,6 @@
 #include "conf/setting.h"
 #include "proxy/span.h"
 
-#include <assert.h>
-
 enum { NAME_WIDTH = 26 };
 
 static const char *choice_name(const struct choice *choices, int value)

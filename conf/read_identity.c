@@ -95,15 +95,6 @@ void write_scope(struct writer *writer, const struct setting *setting, const voi
     }
 }
 
-void read_on_other_identity(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)
-{
-    static const struct choice choices[] = {{"reject", true}, {"separate", false}, {NULL, 0}};
-    int value;
-    (void)setting;
-    if (reader_choice(reader, node, choices, "", &value))
-        *(bool *)target = value != 0;
-}
-
 /* ---- fingerprint ------------------------------------------------------------------------------ */
 
 void read_fingerprint(struct reader *reader, const struct setting *setting, const yaml_node_t *node, void *target)

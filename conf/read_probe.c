@@ -12,7 +12,6 @@
 #include "conf/statuses.h"
 #include "proxy/http_text.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum { SETTLE_NOT_SAID = -1 };

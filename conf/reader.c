@@ -184,17 +184,6 @@ bool reader_bool(struct reader *reader, const yaml_node_t *node, bool *value)
 static const char duration_form[] = "a duration such as 250ms, 2s, 5m, 24h or 7d";
 static const char size_form[] = "a size such as 65536, 64KiB or 10MB";
 
-bool reader_duration(struct reader *reader, const yaml_node_t *node, int64_t *value)
-{
-    struct scalar scalar;
-    if (!reader_scalar(reader, node, duration_form, &scalar))
-        return false;
-    if (scalar_duration(scalar.text, value))
-        return true;
-    refuse(reader, node, duration_form, &scalar);
-    return false;
-}
-
 bool reader_choice(struct reader *reader, const yaml_node_t *node, const struct choice *choices, const char *or_else,
                    int *value)
 {

@@ -47,7 +47,6 @@ bool reader_scalar(struct reader *reader, const yaml_node_t *node, const char *e
 bool reader_sequence(struct reader *reader, const yaml_node_t *node, const char *expected);
 bool reader_mapping(struct reader *reader, const yaml_node_t *node, const char *expected);
 bool reader_bool(struct reader *reader, const yaml_node_t *node, bool *value);
-bool reader_duration(struct reader *reader, const yaml_node_t *node, int64_t *value);
 /* The value among `choices`; false: reported. `or_else` ("" or " or a list …") completes the message. */
 bool reader_choice(struct reader *reader, const yaml_node_t *node, const struct choice *choices, const char *or_else,
                    int *value);

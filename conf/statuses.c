@@ -9,8 +9,6 @@
 #include "conf/own.h"
 #include "proxy/span.h"
 
-#include <assert.h>
-
 enum { FIRST_STATUS = 200, END_OF_STATUSES = 1000, LAST_PRINTED = 599 };
 
 static const char *const class_names[STATUS_LISTS] = {

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 #ifdef __SANITIZE_ADDRESS__

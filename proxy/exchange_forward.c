@@ -10,9 +10,6 @@
  */
 #include "proxy/exchange_internal.h"
 
-#include <assert.h>
-#include <time.h>
-
 /* ---- the call --------------------------------------------------------------------------------- */
 
 static bool recording(const struct exchange *exchange)

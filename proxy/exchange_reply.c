@@ -10,7 +10,6 @@
  */
 #include "proxy/exchange_internal.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <time.h>
 

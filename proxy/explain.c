@@ -9,8 +9,6 @@
 #include "proxy/ascii.h"
 #include "proxy/key_internal.h"
 
-#include <assert.h>
-
 /* ---- the steps -------------------------------------------------------------------------------- */
 
 static bool read_head(struct explanation *out, struct span head)

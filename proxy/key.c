@@ -17,8 +17,6 @@
 #include "proxy/ascii.h"
 #include "proxy/json.h"
 
-#include <assert.h>
-
 #define ACTION_HALF 16
 
 struct naming { /* of one action; lives within one call */

@@ -18,7 +18,6 @@
 
 #include "store/engine_lmdb.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define HALF        (STORE_ID_LEN / 2)

@@ -12,7 +12,6 @@
 #include "store/allocate.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 static struct node **chain_of(struct memory *memory, const struct store_id *id)

@@ -10,7 +10,6 @@
 #include "proxy/admin/internal.h"
 #include "proxy/headers.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
