@@ -129,7 +129,7 @@ def response_cuts(t):
 
 @test("the same responses to keyed requests: recorded once and replayed, or unknown and never executed again", "asan", seconds=90)
 def keyed_responses(t):
-    t.einmal(log={"access": False})
+    t.einmal(log={"access": False}, upstream={"keepalive": 0})  # the API closes each: a reused one could end in that moment
     for number, row in enumerate(rows("response")):
         t.api.rules = []
         key, wanted = "raw-%d" % number, final_status(row)
