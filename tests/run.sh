@@ -24,7 +24,10 @@ esac
 need_build openssl libcriterion-dev python3-minimal libpython3-stdlib procps
 want clang clang-format libclang-rt-dev strace lmdb-utils curl python3-requests python3-aiohttp chromium chromium-driver mandoc zsh \
     python3-yaml python3-jsonschema
-[ $all = yes ] && want npm nodejs default-jdk-headless
+if [ $all = yes ]; then
+    want npm nodejs default-jdk-headless
+    export EINMAL_MODEL_OPERATIONS=400000
+fi
 
 logs=$PWD/build/logs
 rm -rf "$logs"

@@ -1,5 +1,6 @@
 /*
- * test_model.c - 100 000 random operations: all engines and a naive model must give the same answers.
+ * test_model.c - 40 000 random operations, or as many as EINMAL_MODEL_OPERATIONS says: all engines and a naive model
+ * must give the same answers.
  *
  * The model is a table of a few actions, each a struct with the contract's words, and one `if` after the other; it
  * shares no code with the ledger. Operations are one at a time, so there is no line; what waiting means is the contract
@@ -10,7 +11,7 @@
 
 #include <criterion/criterion.h>
 
-#define OPERATIONS 100000
+#define OPERATIONS 40000
 #define ENGINES    3
 #define KEYS       24
 #define IDENTITIES 3
@@ -392,7 +393,9 @@ Test(model, all_engines_do_what_the_contract_says, .timeout = 300)
         engines[i].name = names[i];
         driver_start(&engines[i].driver, names[i]);
     }
-    for (unsigned number = 0; number < OPERATIONS; number++) {
+    const char *wanted = getenv("EINMAL_MODEL_OPERATIONS");
+    unsigned long operations = wanted ? strtoul(wanted, NULL, 10) : OPERATIONS;
+    for (unsigned number = 0; number < operations; number++) {
         do_operation(&world, engines, number);
         if (number % 50 == 49)
             compare_pages(&world, engines);
