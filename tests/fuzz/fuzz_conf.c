@@ -40,11 +40,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t errors = count_errors(messages);
     assert((conf == NULL) == (errors > 0));
     if (conf) {
-        const char *names[1];
+        struct conf_difference differences[1];
         out = open_memstream(&printed, &printed_size);
         conf_print(conf, out);
         fclose(out);
-        size_t differing = conf_fixed_differences(conf, conf, names, 1);
+        size_t differing = conf_fixed_differences(conf, conf, differences, 1);
         assert(differing == 0);
     }
     conf_unref(conf);

@@ -226,14 +226,16 @@ static void disturb(struct store *store, const char *engine, unsigned seconds)
 {
     static const enum engine_memory_fault faults[] = {ENGINE_MEMORY_COMMIT_FAILS, ENGINE_MEMORY_COMMIT_LIES,
                                                       ENGINE_MEMORY_BEGIN_FAILS, ENGINE_MEMORY_COMMIT_FULL};
-    int64_t until = boot_time_ms() + seconds * 1000;
-    for (unsigned i = 0; boot_time_ms() < until; i++) {
+    int64_t until = boot_time_ms() + seconds * 1000, at_most = until + 20000;
+    bool copies = strcmp(engine, "lmdb") == 0;
+    for (unsigned i = 0; boot_time_ms() < until || (copies && !atomic_load(&copies_made) && boot_time_ms() < at_most);
+         i++) {
         struct store_status status;
         uint8_t digest[STORE_HASH_LEN] = {(uint8_t)(i % 3)};
         int64_t ms;
         store_status(store, &status);
         store_declare_scope(store, "orders", digest, 5000, &ms);
-        if (i % 3 == 0)
+        if (i % 32 < 3) /* some in a row; between them a copy has time to end, on a slow machine too */
             store_backup_stop(store);
         if (strcmp(engine, "memory") == 0)
             engine_memory_inject(store_engine_of(store), faults[i % 4], i % 5);
