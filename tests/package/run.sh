@@ -41,7 +41,7 @@ engine_prepare "${1:-$PWD/build/image}" || {
     echo "0 passed, 0 failed"
     exit 0
 }
-rm -rf "$work/source"
+rm -rf "$work/source" "$work/package"
 mkdir "$work/source"
 git ls-files -z | xargs -0 cp --parents -t "$work/source"
 
