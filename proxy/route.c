@@ -98,6 +98,8 @@ static size_t port_position(struct span host)
 
 void host_normalise(struct buffer *out, struct span host)
 {
+    if (host.len == 0) /* HTTP/1.0 without Host: there may be no memory behind it */
+        return;
     size_t name_len = port_position(host);
     struct span port = {host.data + name_len, host.len - name_len};
     /* ":" without a number says the same, RFC 3986 §6.2.3. Which of the two is the default is not asked: who stands
