@@ -69,11 +69,18 @@ def merge(base, extra):
     return out
 
 
+GIVEN = set()  # ports that this process chose before: none is chosen twice, though nobody listens there yet
+
+
 def free_port(address):
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, 0))
+            port = probe.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 class StartFailed(Exception):
