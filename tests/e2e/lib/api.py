@@ -18,6 +18,8 @@ import threading
 import time
 from collections import Counter
 
+from lib.proxy import GIVEN
+
 KEEP_BODY = 1 << 16  # request bodies up to this size are kept, of larger ones the length and the hash
 
 REASONS = {200: "OK", 201: "Created", 204: "No Content", 304: "Not Modified", 404: "Not Found", 500: "Internal Server Error"}
@@ -282,6 +284,7 @@ class Api:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((self.address, self.port))
             self.port = listener.getsockname()[1]
+            GIVEN.add(self.port)
             if not listen:
                 listener.close()
                 return
