@@ -25,7 +25,7 @@ struct store_handle {
     struct store_op *answers, **answers_end;
     struct store_op *cancelled; /* doubly linked */
 
-    pthread_mutex_t look_up_lock; /* held during a look-up; the writer takes all of them to reopen the engine */
+    pthread_mutex_t look_up_lock; /* held during a look-up; the writer takes all of them to be without readers */
 };
 
 /* Both on the writer's thread. After handle_answer() the op is no longer the store's. */

@@ -235,18 +235,30 @@ static void set_failing(struct store *store, bool failing)
                       : "the store can write again");
 }
 
-/* Every look-up is kept out meanwhile; those that come find the lock taken and are sent on to us. People wait. */
-static enum engine_error reopen(struct store *store)
+/* Whoever reads has ended, and nobody begins: look-ups that come find the lock taken and are sent on to us. People
+ * wait.
+ */
+static void hold_readers(struct store *store)
 {
     pthread_mutex_lock(&store->handles_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_lock(&handle->look_up_lock);
     pthread_mutex_lock(&store->people_lock);
-    enum engine_error error = store->engine->operations->reopen(store->engine);
+}
+
+static void let_readers(struct store *store)
+{
     pthread_mutex_unlock(&store->people_lock);
     for (struct store_handle *handle = store->handles; handle; handle = handle->next)
         pthread_mutex_unlock(&handle->look_up_lock);
     pthread_mutex_unlock(&store->handles_lock);
+}
+
+static enum engine_error reopen(struct store *store)
+{
+    hold_readers(store);
+    enum engine_error error = store->engine->operations->reopen(store->engine);
+    let_readers(store);
     if (!store->writer.failing) /* else it has been said */
         store_say(store, error == ENGINE_OK ? STORE_LOG_WARNING : STORE_LOG_ERROR,
                   error == ENGINE_OK ? "the store's engine refused to work and was reopened"
@@ -391,10 +403,16 @@ static bool could_go_bare(const struct task *task)
            (op->verb == STORE_COMPLETE || op->verb == STORE_ABANDON || op->verb == STORE_RELEASE);
 }
 
-/* A response that does not fit is left out: the ending counts more. */
+/* A reader whose thread the system has stopped holds back whatever was freed since it began, which in a small store may
+ * be all the room there is: it is waited for. A response that does not fit then is left out: the ending counts more. */
 static enum engine_error run_alone(struct store *store, struct task *task)
 {
     enum engine_error error = run_tasks(store, task, 1, false);
+    if (error == ENGINE_FULL) {
+        hold_readers(store);
+        let_readers(store);
+        error = run_tasks(store, task, 1, false);
+    }
     if (error == ENGINE_FULL && could_go_bare(task)) {
         task->bare = true;
         error = run_tasks(store, task, 1, false);

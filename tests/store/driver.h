@@ -49,6 +49,18 @@ static inline void driver_die(const char *what)
     abort();
 }
 
+/* The same, with what the store answered instead, and what it said. */
+static inline void driver_die_of(const struct driver *driver, const char *what, const struct store_result *result)
+{
+    struct store_status status;
+    store_status(driver->store, &status);
+    fprintf(stderr, "%s: answer %d, failure %d, state %d, reason %d; %llu of %llu bytes used, %s%s\n%s", what,
+            (int)result->answer, (int)result->failure, (int)result->state, (int)result->reason,
+            (unsigned long long)status.used_bytes, (unsigned long long)status.max_bytes,
+            status.full ? "full" : "not full", status.failing ? ", failing" : "", driver->log);
+    abort();
+}
+
 /* "lmdb-merging" is the engine lmdb with so little memory for recent ids that it merges all the time. */
 static inline void driver_configure(struct driver *driver, const char *name)
 {

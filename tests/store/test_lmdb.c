@@ -1,6 +1,9 @@
 /*
  * test_lmdb.c - what only a store on disk has: it outlives the process, and it can be unfit.
  */
+#include <lmdb.h>
+
+#include "store/engine_lmdb.h"
 #include "tests/store/cases.h"
 
 #include <fcntl.h>
@@ -480,6 +483,60 @@ static void a_larger_file_than_max_size(struct fixture *fixture)
     CHECK(granted(&fixture->driver, 99, 1) == 0, "but nothing new");
 }
 
+#define NEARLY 32 /* pages: what one transaction takes */
+
+static uint64_t pages_of_file(struct driver *driver)
+{
+    MDB_envinfo info;
+    mdb_env_info(lmdb_of(store_engine_of(driver->store))->env, &info);
+    return info.me_last_pgno + 1;
+}
+
+struct stopped { /* a look-up whose thread does not get on */
+    struct store_handle *handle;
+    MDB_txn *snapshot;
+};
+
+static struct stopped stop_in_a_look_up(struct driver *driver)
+{
+    struct stopped stopped = {.handle = driver->handle};
+    pthread_mutex_lock(&stopped.handle->look_up_lock);
+    if (mdb_txn_begin(lmdb_of(store_engine_of(driver->store))->env, NULL, MDB_RDONLY, &stopped.snapshot) != 0)
+        driver_die("no snapshot");
+    return stopped;
+}
+
+static void go_on(struct stopped *stopped)
+{
+    mdb_txn_abort(stopped->snapshot);
+    stopped->snapshot = NULL;
+    pthread_mutex_unlock(&stopped->handle->look_up_lock);
+}
+
+/* No page that was freed since a look-up began can be used before it ends: they pile up until the file is full. The
+ * store is not: whoever asks then waits for the look-up. */
+static void a_look_up_that_stands_still_makes_nobody_fail(struct fixture *fixture)
+{
+    struct driver *driver = &fixture->driver;
+    uint64_t most = driver->config.max_size / (uint64_t)sysconf(_SC_PAGESIZE);
+    for (unsigned round = 0; round < 4; round++) {
+        struct stopped stopped = stop_in_a_look_up(driver);
+        uint64_t token = 0;
+        for (unsigned asked = 0; stopped.snapshot && asked < 10000; asked++) {
+            struct asked op = token ? ending_op(STORE_RELEASE, KEY, token, STORE_REASON_UNSENT) : reserve_op(KEY, 1);
+            ask(driver, &op);
+            while (!op.done)
+                if (!driver_turn(driver, 50) && stopped.snapshot && pages_of_file(driver) + NEARLY > most)
+                    go_on(&stopped);
+            CHECK_EQUAL(op.op.result.answer, token ? STORE_DONE : STORE_GRANTED);
+            token = token ? 0 : op.op.result.token;
+        }
+        CHECK(!stopped.snapshot, "the file fills up");
+        if (token)
+            CHECK_EQUAL(tell(driver, ending_op(STORE_RELEASE, KEY, token, STORE_REASON_UNSENT)).answer, STORE_DONE);
+    }
+}
+
 static const struct store_case lmdb_cases[] = {
     {"records survive", records_survive, NULL},
     {"store time never goes back", store_time_never_goes_back, NULL},
@@ -501,6 +558,7 @@ static const struct store_case lmdb_cases[] = {
     {"other versions are refused", other_versions_are_refused, NULL},
     {"descriptors do not leak to children", descriptors_do_not_leak_to_children, NULL},
     {"a larger file than max_size", a_larger_file_than_max_size, NULL},
+    {"a look-up that stands still makes nobody fail", a_look_up_that_stands_still_makes_nobody_fail, small_store},
 };
 
 RUN_CASES(lmdb, lmdb_cases, "lmdb", "lmdb-merging")

@@ -431,7 +431,8 @@ Test(counters, threads_sum_up)
     unsigned long long sum = 0;
     for (const char *at = scene.text; *at; at = strchr(at, '\n') + 1)
         if (strncmp(at, "einmal_requests_total{", 22) == 0)
-            sum += strtoull(strchr(at, '}') + 2, NULL, 10); /* strstr() under ASan measures all of the text, each time */
+            sum +=
+                strtoull(strchr(at, '}') + 2, NULL, 10); /* strstr() under ASan measures all of the text, each time */
     cr_expect_eq(sum, THREADS * ROUNDS);
     EXPECT_LINE(&scene, "einmal_connections_opened_total{side=\"client\"} 80000");
     EXPECT_LINE(&scene, "einmal_request_duration_seconds_count{route=\"r3\"} 8000");
