@@ -5,8 +5,9 @@
 #     sh tests/run.sh --all    longer: 2 000 kills, 30 s for each fuzz target, everything end to end under ASan, the benchmark once, the
 #                              image and the Debian package built and run (as root)
 #
-# The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them, and the
-# targets are fuzzed behind the kills. What is printed for a part that failed is its output; all of it is under build/logs.
+# The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them, then the
+# targets are fuzzed; the kills go on behind the races. What is printed for a part that failed is its output; all of it is under
+# build/logs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/support/packages.sh
@@ -110,33 +111,8 @@ counted() { # PART COMMAND…
 
 # ---- parts
 
-criterion() { # PART DIRECTORY: every criterion binary there; the numbers are in their closing lines
-    heading "$1"
-    p=0
-    f=0
-    for binary in "$2"/tests/test_*; do
-        [ -x "$binary" ] || continue
-        log=$(log_name "$1 $(basename "$binary")")
-        start "$log" "$binary" --timeout 60 --color=never -j2
-        wait "$job"
-        status=$?
-        numbers=$(grep 'Synthesis: Tested:' "$log" | tail -1 | tr -cd '0-9 ')
-        tested=$(echo "$numbers" | awk '{ print $1 + 0 }')
-        ok=$(echo "$numbers" | awk '{ print $2 + 0 }')
-        bad=$((tested - ok))
-        if [ $bad = 0 ] && { [ "$tested" = 0 ] || [ $status -ne 0 ]; }; then
-            bad=1 # ran nothing, or died on the way out
-            echo "(exit status $status, $tested tests)" >>"$log"
-        fi
-        if [ $bad != 0 ]; then
-            echo "   $(basename "$binary"):"
-            grep -v 'Skipped' "$log" | tail -60 | sed 's/^/   /'
-        fi
-        p=$((p + ok))
-        f=$((f + bad))
-    done
-    [ $((p + f)) -gt 0 ] || f=1 # nothing was built
-    count $p $f
+criterion() { # PART BUILD
+    counted "$1" sh tests/support/criterion.sh "$2" "$logs/$(basename "$2")-unit"
 }
 
 programs() { # PART DIRECTORY: plain programs; exit status 0 is a pass
@@ -186,7 +162,7 @@ built() { # PRESET: waits for it; false: it could not be built
 have_clang=no
 command -v clang >/dev/null && have_clang=yes
 presets="asan release tsan"
-[ $have_clang = yes ] && presets="asan release fuzz tsan"
+[ $have_clang = yes ] && presets="asan fuzz release tsan"
 
 start "$logs/promtool.log" sh tests/support/promtool.sh
 promtool_job=$job
@@ -220,6 +196,17 @@ counted "the same verdicts with llhttp 9" sh tests/support/other_llhttp.sh
 counted "examples of the README" sh tests/support/readme_examples.sh build/dev/einmal
 counted "the schema for editors" python3 tests/support/editor_schema.py build/dev
 
+fuzz_job=
+fuzz_log=$(log_name fuzz)
+fuzz_seconds=5
+[ $all = yes ] && fuzz_seconds=30
+if [ $have_clang = no ]; then
+    skip "fuzzing: clang is not installed"
+elif built fuzz; then
+    start "$fuzz_log" nice -n 10 sh tests/fuzz/run.sh "$PWD/build/fuzz" $fuzz_seconds "$logs"
+    fuzz_job=$job
+fi
+
 if built asan; then
     mkdir "$logs/asan"
     export ASAN_OPTIONS="log_path=$logs/asan/report:detect_stack_use_after_return=1"
@@ -232,29 +219,14 @@ if built asan; then
     no_reports "no report of ASan or UBSan" "$logs/asan"
 fi
 
-fuzz_job=
-fuzz_log=$(log_name fuzz)
-if [ $have_clang = no ]; then
-    skip "fuzzing: clang is not installed"
-elif built fuzz; then
-    seconds=5
-    [ $all = yes ] && seconds=30
-    start "$fuzz_log" nice -n 5 sh tests/fuzz/run.sh "$PWD/build/fuzz" $seconds "$logs"
-    fuzz_job=$job
-fi
+kill_job=
+kill_log=$(log_name kills)
+kills=100 losses=20
+[ $all = yes ] && kills=2000 losses=300
 if built release; then
-    kills=100
-    [ $all = yes ] && kills=2000
-    counted "kill -9 under load, $kills times" python3 tests/crash/kill_loop.py --einmal build/release/einmal --kills $kills
-    losses=20
-    [ $all = yes ] && losses=300
-    counted "power lost under load, $losses times" python3 tests/crash/power_loss.py --einmal build/release/einmal --kills $losses
+    start "$kill_log" python3 tests/crash/kill_loop.py --einmal build/release/einmal --kills $kills
+    kill_job=$job
 fi
-if [ -n "$fuzz_job" ]; then
-    heading "fuzzing, $seconds s a target"
-    collect "$fuzz_job" "$fuzz_log"
-fi
-
 if built tsan; then
     mkdir "$logs/tsan"
     export TSAN_OPTIONS="log_path=$logs/tsan/report:suppressions=$PWD/tests/support/tsan.supp"
@@ -262,6 +234,15 @@ if built tsan; then
     counted "end to end, TSan" python3 $run_py --einmal build/tsan/einmal --jobs 3 --set race --slow-factor 5
     unset TSAN_OPTIONS
     no_reports "no report of TSan" "$logs/tsan"
+fi
+if [ -n "$kill_job" ]; then
+    heading "kill -9 under load, $kills times"
+    collect "$kill_job" "$kill_log"
+    counted "power lost under load, $losses times" python3 tests/crash/power_loss.py --einmal build/release/einmal --kills $losses
+fi
+if [ -n "$fuzz_job" ]; then
+    heading "fuzzing, $fuzz_seconds s a target"
+    collect "$fuzz_job" "$fuzz_log"
 fi
 if [ $all = yes ] && [ -f build/release/einmal ]; then
     heading "benchmark, once"
