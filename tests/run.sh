@@ -189,7 +189,7 @@ rules_log=$(log_name "house rules")
 start "$rules_log" nice -n 5 sh tests/support/house_rules.sh
 rules_job=$job
 criterion "unit and store tests" build/dev
-counted "end to end" python3 $run_py --einmal build/dev/einmal --jobs 4 --set all
+counted "end to end" python3 $run_py --einmal build/dev/einmal --jobs 8 --set all
 heading "house rules: includes, sizes, format"
 collect "$rules_job" "$rules_log"
 counted "the same verdicts with llhttp 9" sh tests/support/other_llhttp.sh
@@ -214,7 +214,7 @@ if built asan; then
     criterion "unit and store tests, ASan+UBSan" build/asan
     set_name=asan
     [ $all = yes ] && set_name=all
-    counted "end to end, ASan+UBSan" python3 $run_py --einmal build/asan/einmal --jobs 4 --set $set_name --slow-factor 3
+    counted "end to end, ASan+UBSan" python3 $run_py --einmal build/asan/einmal --jobs 8 --set $set_name --slow-factor 3
     unset ASAN_OPTIONS UBSAN_OPTIONS
     no_reports "no report of ASan or UBSan" "$logs/asan"
 fi
@@ -231,7 +231,7 @@ if built tsan; then
     mkdir "$logs/tsan"
     export TSAN_OPTIONS="log_path=$logs/tsan/report:suppressions=$PWD/tests/support/tsan.supp"
     programs "race programs, TSan" build/tsan
-    counted "end to end, TSan" python3 $run_py --einmal build/tsan/einmal --jobs 3 --set race --slow-factor 5
+    counted "end to end, TSan" python3 $run_py --einmal build/tsan/einmal --jobs 4 --set race --slow-factor 5
     unset TSAN_OPTIONS
     no_reports "no report of TSan" "$logs/tsan"
 fi

@@ -557,7 +557,7 @@ def hanging_disk(t):
     t.status(t.health.ask("GET", "/metrics"), 200)
     t.equal(admin.get("/v1/status")["draining"], False, "status")
     t.check(action in [listed["id"] for listed in admin.actions()], "reading goes on")
-    t.within(time.monotonic() - began, 1.0, "at once")
+    t.within(time.monotonic() - began, 4.0, "at once")
     t.replay(t.ask(key="done"), done, "replays go on")
     answers = []
     threads = [t.thread(lambda: answers.append(admin.resolve(action, {"as": "completed", "status": 201, "body": "ok"}))) for _ in range(3)]

@@ -1,5 +1,6 @@
 """Many attempts at one action: one effect, and what those who wait get (contract §4; cases S01–S04, S17)."""
 import socket
+import struct
 import threading
 import time
 
@@ -62,7 +63,7 @@ def waiters_are_woken(t):
     for waiter in waiters:
         answer = waiter.read()
         t.replay(answer, first, "waiter")
-        t.within(answer.at - released, 1.0, "a waiter is woken")
+        t.within(answer.at - released, 4.0, "a waiter is woken")
     t.effects(1, key="k")
 
 
@@ -97,7 +98,7 @@ def concurrent_rejected(t):
     t.check(t.api.wait_count(1), "the first request reaches the API")
     answer = t.ask(key="k")
     t.problem(answer, 409, "in-progress", retry_after=True, action=True)
-    t.within(answer.took, 1.0, "rejected at once")
+    t.within(answer.took, 4.0, "rejected at once")
     gate.set()
     first = t.fresh(owner.read())
     t.replay(t.ask(key="k"), first)
@@ -146,7 +147,7 @@ def mismatch_while_running(t):
     t.check(t.api.wait_count(1), "the first request reaches the API")
     answer = t.ask(key="k", body=b'{"a":2}')
     t.problem(answer, 422, "key-reused", retry_after=False)
-    t.within(answer.took, 1.0, "a mismatch is told at once")
+    t.within(answer.took, 4.0, "a mismatch is told at once")
     gate.set()
     first = t.fresh(owner.read())
     t.replay(t.ask(key="k", body=b'{"a":1}'), first)
@@ -215,7 +216,7 @@ def unsent_twice(t):
 
 
 def slow_to_connect(t, **upstream):
-    """An API to which connecting hangs: its backlog is full. Returns what opens it up."""
+    """An API to which connecting hangs: its backlog is full. Returns what waits for einmal to try, and what opens it up."""
     t.api.stop()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -226,23 +227,31 @@ def slow_to_connect(t, **upstream):
         filler.setblocking(False)
         filler.connect_ex(listener.getsockname())
         t.cleanups.append(filler.close)
-    time.sleep(0.05)
     t.cleanups.append(listener.close)
+    place = "%08X:%04X" % (struct.unpack("=I", socket.inet_aton(t.address))[0], t.api.port)
+
+    def connecting():  # in the state SYN_SENT
+        with open("/proc/net/tcp") as table:
+            return sum(line.split()[2:4] == [place, "02"] for line in table)
+    fillers = connecting()
     t.einmal(upstream=upstream)
+
+    def tried():
+        t.wait_until(lambda: connecting() > fillers, text="einmal connects")
 
     def open_up():
         listener.listen(1024)
         t.api.listener = listener
         t.thread(t.api._accept, listener)
-    return open_up
+    return tried, open_up
 
 
 @test("nothing was sent: the longest-waiting executes, the others wait on for its answer (S04 a, S13)", "race asan")
 def takeover_after_connect_timeout(t):
-    open_up = slow_to_connect(t, connect_timeout="600ms")
+    tried, open_up = slow_to_connect(t, connect_timeout="900ms")  # it is tried again after a second
     t.api.reply(Reply(delay=0.2))
     owner = t.start(key="k")
-    time.sleep(0.05)
+    tried()
     waiters = [t.start(key="k") for _ in range(10)]
     time.sleep(0.2)
     open_up()
@@ -256,9 +265,9 @@ def takeover_after_connect_timeout(t):
 @test("connect timeout: 502, nothing sent; those who wait follow one after the other at most once", "asan")
 def connect_timeout(t):
     t.ordinary = False
-    slow_to_connect(t, connect_timeout="500ms")
+    tried, _ = slow_to_connect(t, connect_timeout="500ms")
     owner = t.start(key="k")
-    time.sleep(0.1)
+    tried()
     waiters = [t.start(key="k") for _ in range(5)]
     answer = owner.read()
     t.problem(answer, 502, "upstream-unreachable")
@@ -334,9 +343,9 @@ def many_keys_at_once(t):
 @test("a half-closed waiter is answered, but never executes in the first one's place", "asan")
 def half_closed_waiters_are_passed_over(t):
     t.ordinary = False
-    slow_to_connect(t, connect_timeout="1500ms")
+    tried, _ = slow_to_connect(t, connect_timeout="1500ms")
     owner = t.start(key="k")
-    time.sleep(0.1)
+    tried()
     waiters = [t.start(key="k").half_close() for _ in range(3)]
     t.problem(owner.read(), 502, "upstream-unreachable")
     for waiter in waiters:

@@ -22,7 +22,7 @@ def requests_after_the_signal(t):
     fresh = [t.client() for _ in range(8)]
     time.sleep(0.2)
     t.proxy.signal(signal.SIGTERM)
-    time.sleep(0.3)  # the drain is known to all workers
+    time.sleep(0.3 * t.slow)  # the drain is known to all workers
     for number, client in enumerate(fresh):
         client.post(key="new%d" % number)
     for client in fresh:

@@ -5,13 +5,14 @@ import threading
 import time
 
 from lib.case import LOG_FIELDS, Closed, Raw, Reply, Truncated, is_action_id, test
+from test_metrics import listening, look
 
 
 @test("one line a request with all fields, and the outcome of each kind", "asan", seconds=60)
 def lines(t):
-    t.einmal(routes=[{"name": "must", "match": {"path": "/orders/must"}, "upstream": "api", "required": True},
-                     {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "wait_timeout": "700ms",
-                      "max_request_body": "64KiB"}])
+    t.einmal(**listening(t, routes=[
+        {"name": "must", "match": {"path": "/orders/must"}, "upstream": "api", "required": True},
+        {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "wait_timeout": "2s", "max_request_body": "64KiB"}]))
     wanted = []
 
     def expect(answer, outcome, status=None, route="orders"):
@@ -40,6 +41,7 @@ def lines(t):
     t.check(t.api.wait_count(1, key="slow"), "reaches the API")
     expect(t.ask(key="slow"), "in_progress")
     waiter = t.start(key="slow")
+    t.wait_until(lambda: look(t).get("einmal_waiters") == 1, 5, "it waits")
     time.sleep(0.15)
     gate.set()
     expect(owner.read(), "executed")

@@ -112,16 +112,16 @@ def not_settled(t):
 
 @test("settle counts from the last forwarding: a probe in between does not move it, another execution does", "asan")
 def settle_after_each_forwarding(t):
-    probing(t, settle="600ms")
+    probing(t, settle="%dms" % (600 * t.slow))
     make_unknown(t)
     answers_probe(t, Reply(404))
     t.problem(t.ask(key="k"), 409, "in-progress")
-    time.sleep(0.7)
+    time.sleep(0.7 * t.slow)
     t.api.on(BROKEN, method="POST", key="k", times=1)
     t.status(t.ask(key="k"), 502, "executes, and is unknown once more")
     t.problem(t.ask(key="k"), 409, "in-progress")
     t.equal(executed(t), 2, "executed")
-    time.sleep(0.7)
+    time.sleep(0.7 * t.slow)
     t.fresh(t.ask(key="k"))
     t.equal((executed(t), asked(t)), (3, 4), "executed, asked")
 

@@ -82,6 +82,11 @@ def no_route(t):
     t.equal(t.proxy.access(1, status=404)[0]["route"], "-", "route in the log")
 
 
+def accepts(path):
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
 @test("http+unix upstreams and unix listeners: mode, stale socket, another process, cleaning up (O07)", "asan")
 def unix_sockets(t):
     t.ordinary = False
@@ -106,7 +111,7 @@ def unix_sockets(t):
     proxy.kill()
     t.check(os.path.exists(ours), "left by kill -9")
     proxy.start()
-    time.sleep(0.1)
+    t.wait_until(lambda: accepts(ours), text="listens there again")
     t.replay(t.client(ours).ask(key="k"), first)
     api.stop()
     api.close_connections()
@@ -156,13 +161,13 @@ def listeners_and_names(t):
 
 @test("connections to the API are reused, one at a time, and not when idle too long", "asan")
 def upstream_reuse(t):
-    t.einmal(workers=1, upstream={"keepalive_idle": "500ms"})
+    t.einmal(workers=1, upstream={"keepalive_idle": "1500ms"})
     client = t.client()
     for number in range(20):
         t.status(client.ask(key="k%d" % number), 201)
         t.status(client.ask("GET", target="/free"), 200)
     t.equal(t.api.connections, 1, "one connection for all")
-    time.sleep(0.8)
+    time.sleep(1.8)
     t.status(client.ask(key="later"), 201)
     t.equal(t.api.connections, 2, "a new one after keepalive_idle")
     t.api.reply(Reply(201, [("Keep-Alive", "timeout=1")], b"x"))

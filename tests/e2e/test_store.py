@@ -36,7 +36,7 @@ def fill(t, client, prefix, body=b"x" * 3000, most=4000):
 def full_store(t):
     t.einmal(store={"max_size": "1MiB"}, routes=[
         {"name": "long", "match": {"path": "/orders/long"}, "upstream": "api"},
-        {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "retention": "4s"}])
+        {"name": "orders", "match": {"path": "/orders/**"}, "upstream": "api", "retention": "6s"}])
     client = t.client()
     kept = t.fresh(client.ask(key="kept", target="/orders/long"))
     began = time.monotonic()
@@ -45,7 +45,7 @@ def full_store(t):
     for number in range(5):
         t.problem(client.ask(key="more%d" % number), 503, "store-unavailable", retry_after=True)
     t.replay(client.ask(key="kept", target="/orders/long"), kept)
-    if time.monotonic() - began < 3:
+    if time.monotonic() - began < 4:
         last = list(done)[-1]
         t.replay(client.ask(key=last), done[last])
         t.problem(client.ask(key=last, body=b"other"), 422, "key-reused")
@@ -58,7 +58,7 @@ def full_store(t):
     second = fill(t, client, "s")
     t.check(len(second) >= len(done) // 2, "room again for as many", len(second), len(done))
     t.equal([k for (m, p, k), n in t.api.effects.items() if n > 1 and k], [], "keys executed twice")
-    time.sleep(6)  # they expire after 4 s and are swept within another one
+    time.sleep(8)  # they expire after 6 s and are swept within another one
 
 
 @test("a big answer into a nearly full store: given to the client, recorded without body where it does not fit (D03)", "asan",
@@ -336,7 +336,7 @@ class ForeignWriter:
 
 @test("another process holds the write lock: other traffic goes on at once, keyed ones wait or get 503 in time (D10)", "asan")
 def foreign_writer(t):
-    t.einmal(store={"timeout": "1s"})
+    t.einmal(store={"timeout": "3s"})
     first = t.fresh(t.ask(key="known"))
     writer = ForeignWriter(t, t.proxy.store)
     writer.begin()
@@ -344,14 +344,14 @@ def foreign_writer(t):
     for _ in range(10):
         answer = t.ask("GET", target="/free")
         t.status(answer, 200)
-        t.within(answer.took, 0.5, "unkeyed traffic while the store is held")
+        t.check(blocked.waits(0.001), "unkeyed traffic while the store is held")
     answer = t.ask(key="known")
     t.replay(answer, first)
-    t.within(answer.took, 0.5, "replays while the store is held")
+    t.check(blocked.waits(0.001), "replays while the store is held")
     answer = blocked.read()
     t.problem(answer, 503, "store-unavailable", retry_after=True)
-    t.check(0.8 < answer.took, "after store.timeout", answer.took)
-    t.within(answer.took, 3.0, "after store.timeout")
+    t.check(2.8 < answer.took, "after store.timeout", answer.took)
+    t.within(answer.took, 7.0, "after store.timeout")
     t.effects(0, key="blocked")
     short = t.start(key="short")
     time.sleep(0.3)
@@ -367,7 +367,7 @@ def foreign_writer(t):
     writer.begin()
     gate.set()
     answer = t.fresh(owner.read(), text="the true answer, after store.timeout at the latest")
-    t.within(answer.took, 5.0, "the end is not held for ever")
+    t.within(answer.took, 8.0, "the end is not held for ever")
     again = t.ask(key="answered")
     t.check(again.status in (201, 409, 503), "never executed again", again)
     writer.end()

@@ -188,6 +188,17 @@ class Case:
                 raise Failure(text)
             time.sleep(0.01)
 
+    def settled(self, read, seconds=1.0, patience=15.0):
+        """What read() says once it has said the same for so long."""
+        end, since, last = time.monotonic() + patience * self.slow, time.monotonic(), read()
+        while time.monotonic() - since < seconds:
+            if time.monotonic() > end:
+                raise Failure("it does not come to rest: %r" % (last,))
+            time.sleep(0.05)
+            if read() != last:
+                since, last = time.monotonic(), read()
+        return last
+
     def rounds(self, number, least=5):
         """Fewer where a sanitizer slows everything down."""
         return max(least, int(number / self.slow))
