@@ -182,7 +182,7 @@ Test(resolver, is_freed_while_a_thread_hangs)
     resolver_cancel(asked.query);
     int64_t start = monotonic_ms();
     end();
-    cr_assert_lt(monotonic_ms() - start, 1000, "shutting down waits for nobody");
+    cr_assert_lt(monotonic_ms() - start, 4000, "shutting down waits for nobody");
     atomic_store(&resolve_release, true);
     for (int i = 0; i < 1000 && atomic_load(&resolve_inside); i++)
         nap(1);

@@ -863,10 +863,10 @@ Test(upstream, lets_an_api_be_slow_in_taking)
     struct upstream_request request = post();
     request.body = (struct span){body, sizeof body};
     pool_begin();
-    upstream.send_timeout = 400;
+    upstream.send_timeout = 1000;
     run_start(&run, &request);
     int fd = api_accept();
-    for (int64_t end = monotonic_ms() + 1500; monotonic_ms() < end; net_run(10)) /* a piece now and then is progress */
+    for (int64_t end = monotonic_ms() + 2500; monotonic_ms() < end; net_run(10)) /* a piece now and then is progress */
         (void)!recv(fd, some, sizeof some, 0);
     cr_assert_eq(run.ends, 0, "%s", buffer_text(&run.log));
     close(fd);
@@ -941,15 +941,15 @@ Test(upstream, cuts_a_body_that_stalls)
     struct run run = {0};
     struct upstream_request request = get();
     pool_begin();
-    upstream.stall_timeout = 150;
+    upstream.stall_timeout = 800;
     run_start(&run, &request);
     int fd = api_accept();
     api_hear(fd, "\r\n\r\n");
-    net_run(300);
+    net_run(1000);
     cr_assert_eq(run.ends, 0, "before the head the clock is the caller's");
     cr_assert(net_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"));
     for (int i = 0; i < 5; i++) {
-        net_run(60);
+        net_run(240);
         cr_assert(net_say(fd, "x"));
     }
     cr_assert_eq(run.ends, 0, "each read is progress");
