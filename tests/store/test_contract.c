@@ -852,7 +852,8 @@ static void one_op_never_fails_its_neighbours(struct fixture *fixture)
     struct asked ops[30];
     uint64_t tokens[30];
     if (strcmp(fixture->engine, "memory") == 0)
-        engine_memory_inject(store_engine_of(driver->store), ENGINE_MEMORY_COMMIT_FULL, 2);
+        engine_memory_inject(store_engine_of(driver->store), ENGINE_MEMORY_COMMIT_FULL,
+                             3); /* in the group, alone, and when nobody reads */
     for (unsigned i = 0; i < 30; i++)
         tokens[i] = granted(driver, 10 + i, 1);
     for (unsigned i = 0; i < 30; i++) {
