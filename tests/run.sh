@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sets everything up on a Debian machine and runs all tests. The last line is `N passed, N failed`; each skip is a line before it.
 #
-#     sh tests/run.sh          under eight minutes on two cores: this is what CI runs
+#     sh tests/run.sh          six to seven minutes on two cores: this is what CI runs
 #     sh tests/run.sh --all    longer: 2 000 kills, 30 s for each fuzz target, everything end to end under ASan, the benchmark once, the
 #                              image and the Debian package built and run (as root)
 #
-# The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them, then the
-# targets are fuzzed; the kills go on behind the races. What is printed for a part that failed is its output; all of it is under
-# build/logs.
+# The order: while tests wait for sockets and disks, the next presets are built and the sources are checked behind them; in the end
+# the targets are fuzzed and the kills go on behind the races. What is printed for a part that failed is its output; all of it is
+# under build/logs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/support/packages.sh
@@ -162,7 +162,7 @@ built() { # PRESET: waits for it; false: it could not be built
 have_clang=no
 command -v clang >/dev/null && have_clang=yes
 presets="asan release tsan"
-[ $have_clang = yes ] && presets="asan fuzz release tsan"
+[ $have_clang = yes ] && presets="asan release fuzz tsan"
 
 start "$logs/promtool.log" sh tests/support/promtool.sh
 promtool_job=$job
@@ -196,17 +196,6 @@ counted "the same verdicts with llhttp 9" sh tests/support/other_llhttp.sh
 counted "examples of the README" sh tests/support/readme_examples.sh build/dev/einmal
 counted "the schema for editors" python3 tests/support/editor_schema.py build/dev
 
-fuzz_job=
-fuzz_log=$(log_name fuzz)
-fuzz_seconds=5
-[ $all = yes ] && fuzz_seconds=30
-if [ $have_clang = no ]; then
-    skip "fuzzing: clang is not installed"
-elif built fuzz; then
-    start "$fuzz_log" nice -n 10 sh tests/fuzz/run.sh "$PWD/build/fuzz" $fuzz_seconds "$logs"
-    fuzz_job=$job
-fi
-
 if built asan; then
     mkdir "$logs/asan"
     export ASAN_OPTIONS="log_path=$logs/asan/report:detect_stack_use_after_return=1"
@@ -217,6 +206,17 @@ if built asan; then
     counted "end to end, ASan+UBSan" python3 $run_py --einmal build/asan/einmal --jobs 8 --set $set_name --slow-factor 3
     unset ASAN_OPTIONS UBSAN_OPTIONS
     no_reports "no report of ASan or UBSan" "$logs/asan"
+fi
+
+fuzz_job=
+fuzz_log=$(log_name fuzz)
+fuzz_seconds=5
+[ $all = yes ] && fuzz_seconds=30
+if [ $have_clang = no ]; then
+    skip "fuzzing: clang is not installed"
+elif built fuzz; then
+    start "$fuzz_log" nice -n 10 sh tests/fuzz/run.sh "$PWD/build/fuzz" $fuzz_seconds "$logs"
+    fuzz_job=$job
 fi
 
 kill_job=

@@ -22,7 +22,8 @@ def requests_after_the_signal(t):
     fresh = [t.client() for _ in range(8)]
     time.sleep(0.2)
     t.proxy.signal(signal.SIGTERM)
-    time.sleep(0.3 * t.slow)  # the drain is known to all workers
+    t.wait_until(lambda: "draining" in t.proxy.stderr(), text="drains")
+    time.sleep(0.2)  # all workers know it, and the second in which a new connection may still ask has not passed
     for number, client in enumerate(fresh):
         client.post(key="new%d" % number)
     for client in fresh:
