@@ -26,10 +26,17 @@ class StartFailed(Exception):
     pass
 
 
+GIVEN = set()  # no port is chosen twice, though nobody listens there yet
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 def read(path):

@@ -37,11 +37,7 @@ class BrowserError(Exception):
 class Browser:
     def __init__(self, directory, timeout=40.0, size=(1280, 1000), dark=False):
         self.timeout, self.session = timeout, None
-        log = os.path.join(directory, "chromedriver.log")
-        environment = {**os.environ, "HOME": directory, "TMPDIR": directory}
-        self.driver = subprocess.Popen([shutil.which("chromedriver"), "--port=0", "--log-path=" + log], env=environment,
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.port = self.read_port()
+        self.port = self.start_driver(directory)
         arguments = ARGUMENTS + ["--user-data-dir=" + os.path.join(directory, "chromium"), "--window-size=%d,%d" % size]
         if dark:
             arguments.append("--blink-settings=preferredColorScheme=0")
@@ -49,11 +45,20 @@ class Browser:
         wanted = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}}
         self.session = "/session/" + self.call("POST", "/session", wanted)["sessionId"]
 
-    def read_port(self):
-        for line in self.driver.stdout:
-            if "successfully on port" in line:
-                return int(line.rsplit("on port", 1)[1].strip(" .\n"))
-        raise BrowserError("chromedriver did not start")
+    def start_driver(self, directory):
+        """Its port. It takes any that is free on ::1 and ends if the same one is not free on 127.0.0.1, from where all the connections
+        of other tests come; then it is started again."""
+        command = [shutil.which("chromedriver"), "--port=0", "--log-path=" + os.path.join(directory, "chromedriver.log")]
+        environment, said = {**os.environ, "HOME": directory, "TMPDIR": directory}, []
+        for _ in range(20):
+            self.driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            for line in self.driver.stdout:
+                said.append(line)
+                if "successfully on port" in line:
+                    return int(line.rsplit("on port", 1)[1].strip(" .\n"))
+            self.driver.wait(20)
+            self.driver.stdout.close()
+        raise BrowserError("chromedriver did not start:\n" + "".join(said))
 
     def call(self, method, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
