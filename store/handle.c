@@ -2,8 +2,8 @@
  * handle.c - a worker's side of the store: submit, cancel, look up, deliver.
  *
  * Delivery: what a group answers to one worker is gathered, then: lock, append, write the eventfd only if nothing was
- * there yet, unlock. The worker takes the whole list out and runs the callbacks without the lock, notices before answers, each in order. A callback may submit again or close
- * its exchange.
+ * there yet, unlock. The worker takes the whole list out and runs the callbacks without the lock, notices before
+ * answers, each in order. A callback may submit again or close its exchange.
  *
  * A look-up reads a snapshot on the worker's own thread and ends inside the call. It answers only what cannot have
  * changed since: records that have ended. What is in progress, absent, expired or unreadable is the writer's to decide.

@@ -3,8 +3,8 @@
  *
  * The writer calls handle_notice() and handle_answer(), and with handle_deliver_all() hands over what was answered
  * since: a group's answers go with one lock and one wake-up. The worker finds out by its descriptor and runs the
- * callbacks in store_handle_deliver(). The other direction has two ways: the store's queue (store_submit) and the handle's list
- * of ops that their askers take back, which the writer empties by handle_take_cancelled().
+ * callbacks in store_handle_deliver(). The other direction has two ways: the store's queue (store_submit) and the
+ * handle's list of ops that their askers take back, which the writer empties by handle_take_cancelled().
  *
  * The rule that makes store_cancel() safe: only the writer answers an op, and it takes the op off the list of cancelled
  * ones when it does. So what the writer has taken from that list lives until the writer itself answers it.
