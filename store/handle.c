@@ -1,9 +1,9 @@
 /*
  * handle.c - a worker's side of the store: submit, cancel, look up, deliver.
  *
- * Delivery: lock, append, write the eventfd only if nothing was there yet, unlock; the worker takes the whole list out
- * and runs the callbacks without the lock, notices before answers, each in order. A callback may submit again or close
- * its exchange.
+ * Delivery: what a group answers to one worker is gathered, then: lock, append, write the eventfd only if nothing was
+ * there yet, unlock. The worker takes the whole list out and runs the callbacks without the lock, notices before
+ * answers, each in order. A callback may submit again or close its exchange.
  *
  * A look-up reads a snapshot on the worker's own thread and ends inside the call. It answers only what cannot have
  * changed since: records that have ended. What is in progress, absent, expired or unreadable is the writer's to decide.
@@ -164,19 +164,44 @@ static void unlist_cancelled(struct store_handle *handle, struct store_op *op)
 void handle_answer(struct store_op *op)
 {
     struct store_handle *handle = op->handle;
+    struct writer *writer = &handle->store->writer;
     assert(op->result.answer != STORE_NOT_ANSWERED);
-    pthread_mutex_lock(&handle->lock);
-    assert(!op->answered);
-    bool was_quiet = is_quiet(handle);
-    if (op->cancel_listed)
-        unlist_cancelled(handle, op);
-    op->answered = true;
     op->done_next = NULL;
-    *handle->answers_end = op;
-    handle->answers_end = &op->done_next;
+    if (!handle->decided) {
+        handle->decided_end = &handle->decided;
+        handle->decided_next = writer->decided;
+        writer->decided = handle;
+    }
+    *handle->decided_end = op;
+    handle->decided_end = &op->done_next;
+}
+
+static void hand_over(struct store_handle *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    bool was_quiet = is_quiet(handle);
+    for (struct store_op *op = handle->decided; op; op = op->done_next) {
+        assert(!op->answered);
+        if (op->cancel_listed)
+            unlist_cancelled(handle, op);
+        op->answered = true;
+    }
+    *handle->answers_end = handle->decided;
+    handle->answers_end = handle->decided_end;
+    handle->decided = NULL;
     if (was_quiet)
-        ring(handle); /* under the lock: once the worker has the op it may close the handle */
+        ring(handle); /* under the lock: once the worker has the ops it may close the handle */
     pthread_mutex_unlock(&handle->lock);
+}
+
+void handle_deliver_all(struct store *store)
+{
+    struct store_handle *handle = store->writer.decided, *next;
+    store->writer.decided = NULL;
+    for (; handle; handle = next) {
+        next = handle->decided_next;
+        hand_over(handle);
+    }
 }
 
 struct store_op *handle_take_cancelled(struct store_handle *handle)

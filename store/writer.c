@@ -447,15 +447,16 @@ static void run_one_by_one(struct store *store)
         struct task *task = &writer->tasks[i];
         enum engine_error error = in_a_row < FAILURES_IN_A_ROW ? run_alone(store, task) : ENGINE_IO;
         in_a_row = error == ENGINE_IO ? in_a_row + 1 : 0;
+        bool reserves = task->op->verb == STORE_RESERVE;
         if (error == ENGINE_OK) {
             update_status(store);
             task_finish(store, task);
-            continue;
+        } else {
+            task_fail(store, task, error);
+            if (reserves)
+                fail_followers(store, task->action, error);
         }
-        bool reserves = task->op->verb == STORE_RESERVE;
-        task_fail(store, task, error);
-        if (reserves)
-            fail_followers(store, task->action, error);
+        handle_deliver_all(store); /* not after the tries of the others */
     }
 }
 
@@ -469,6 +470,7 @@ static void run_group(struct store *store)
         update_status(store); /* before anybody hears of it */
         for (unsigned i = 0; i < writer->task_count; i++)
             task_finish(store, &writer->tasks[i]);
+        handle_deliver_all(store);
     } else {
         run_one_by_one(store);
     }
@@ -555,6 +557,7 @@ static bool is_over(struct store *store)
     for (size_t i = 0; i < writer->lines.chain_count && writer->lines.waiting; i++)
         for (struct action *action = writer->lines.chains[i]; action; action = action->next)
             answer_line(store, action, closing);
+    handle_deliver_all(store);
     pthread_mutex_lock(&store->handles_lock);
     bool has_handles = store->handles != NULL;
     pthread_mutex_unlock(&store->handles_lock);
@@ -579,6 +582,7 @@ void *writer_main(void *arg)
         take_cancelled(store);
         run_controls(store);
         form_group(store, closing);
+        handle_deliver_all(store); /* what needs no commit waits for none */
         if (store->writer.task_count)
             run_group(store);
         else if (store->writer.sweep_more)

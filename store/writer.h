@@ -78,6 +78,7 @@ struct writer { /* the thread's own */
     struct task tasks[GROUP_OPS_MAX];
     unsigned task_count;
     size_t group_bytes;
+    struct store_handle *decided; /* handles with answers to hand over, linked by decided_next */
     struct scope *scopes;
     unsigned sweep_limit;   /* halved when a sweep does not fit */
     bool failing;           /* the last commit or begin failed, for another reason than room */

@@ -81,8 +81,8 @@ def run_floors(directory, options):
 
 def start_peers(chosen, directory, api, options, suffix=""):
     kinds = sorted({name for path in chosen for name in path.peers})
-    if "floors" in options.parts and "pass" in options.parts and not suffix:
-        kinds.append("floor")
+    if "floors" in options.parts:
+        kinds += [paths.FLOORS[path.name] for path in chosen if path.name in paths.FLOORS]
     running = {}
     try:
         for kind in kinds:

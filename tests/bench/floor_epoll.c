@@ -8,13 +8,7 @@
  * real proxy costs beyond this is its own. Takes for granted that a request comes in one read and that the socket takes
  * a whole answer, as with wrk and small messages: anything else ends the program.
  */
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
+#include "tests/bench/floor_socket.h"
 
 #define EVENTS 256
 
@@ -27,35 +21,11 @@ struct end { /* of a connection; with an upstream they come in pairs */
     struct end *next_dead;
 };
 
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static struct sockaddr_in loopback(const char *port)
-{
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-static int listen_on(const char *port)
-{
-    struct sockaddr_in address = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 4096))
-        die("listen");
-    return fd;
-}
-
 static struct end *watch(int epoll, int fd)
 {
     struct end *end = calloc(1, sizeof *end);
     end->fd = fd;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = end}))
-        die("epoll_ctl");
+    watch_fd(epoll, fd, end);
     return end;
 }
 
@@ -66,11 +36,7 @@ static void take_clients(int epoll, int listener, const char *upstream)
         struct end *client = watch(epoll, fd);
         if (!upstream)
             continue;
-        struct sockaddr_in address = loopback(upstream);
-        int api = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(api, (struct sockaddr *)&address, sizeof address)) /* loopback: at once */
-            die("connect");
-        client->other = watch(epoll, api);
+        client->other = watch(epoll, connect_to(upstream));
         client->other->other = client;
     }
 }

@@ -134,7 +134,7 @@ def check_replay(peer, key):
 
 def run_path(path, running, api, options):
     """{peer: [Run of each round]}"""
-    names = [name for name in path.peers + (("floor",) if path.name == "pass" else ()) if name in running]
+    names = [name for name in path.peers + (paths.FLOORS.get(path.name),) if name in running]
     run_ids = {name: os.urandom(9).hex() for name in names}
     for name in names:
         if path.effects == "none":

@@ -41,7 +41,9 @@ USUAL = ("pass", "tls", "stream", "upload", "replay", "new")
 NAMES = {
     "einmal": "einmal", "nginx": "nginx, plain proxy", "haproxy": "HAProxy, plain proxy",
     "nginx-cache": "nginx, caching POST", "haproxy-splice": "HAProxy with splicing in the kernel",
+    "floor": "a relay that understands nothing (floor)", "floor-keys": "a relay with two bare commits a key (floor)",
 }
+FLOORS = {"pass": "floor", "new": "floor-keys"}  # of a path, beside its peers
 
 # Sweeps of --full: einmal and its peers with other numbers of connections, and with other numbers of workers.
 SWEPT = ("pass", "tls", "replay", "new")

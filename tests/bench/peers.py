@@ -228,13 +228,17 @@ def quantile(before, after, share):
 
 
 def start_peer(kind, name, directory, api, options):
-    """`kind`: einmal, nginx, nginx-cache, haproxy, haproxy-splice or floor. `name` names its files."""
+    """`kind`: einmal, nginx, nginx-cache, haproxy, haproxy-splice, floor or floor-keys. `name` names its files."""
     values = base_values(directory, name)
     values.update(api=api.port, workers=options.workers)
     if kind == "einmal":
         return start_einmal(name, directory, api.port, options)
     if kind == "floor":
         return Process(name, [tool(options, "floor_epoll"), str(values["port"]), str(api.port)], directory, values)
+    if kind == "floor-keys":
+        folder = os.path.join(directory, name + "-store")
+        os.makedirs(folder)
+        return Process(name, [tool(options, "floor_keys"), str(values["port"]), str(api.port), folder], directory, values)
     if kind in ("haproxy", "haproxy-splice"):
         values["splice"] = "option splice-response" if kind == "haproxy-splice" else ""
         values["log"] = "log stdout format raw local0 info" if options.access_log else ""

@@ -7,8 +7,8 @@ import statistics
 import paths
 
 COLOURS = {"einmal": "#1565c0", "nginx": "#66bb6a", "nginx-cache": "#9ccc65", "haproxy": "#ffb74d", "haproxy-splice": "#ffe0b2",
-           "floor": "#bdbdbd"}
-SHORT = {"nginx-cache": "nginx, caching", "haproxy": "HAProxy", "haproxy-splice": "HAProxy, splicing", "floor": "floor"}
+           "floor": "#bdbdbd", "floor-keys": "#bdbdbd"}
+SHORT = {"nginx-cache": "nginx, caching", "haproxy": "HAProxy", "haproxy-splice": "HAProxy, splicing", "floor": "floor", "floor-keys": "floor"}
 STYLE = ("<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}.axis{stroke:#999;fill:none}"
          "@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>")
 BAR, GAP, LEFT, WIDTH = 16, 22, 130, 760

@@ -46,7 +46,7 @@ def ratio(runs, metric, against):
 
 
 def name_of(peer):
-    return paths.NAMES.get(peer, "a relay that understands nothing (floor)")
+    return paths.NAMES[peer]
 
 
 def best_of(against):
@@ -142,7 +142,7 @@ def path_section(path, runs):
             name_of(name), figure(median(runs[name], "rate"), path.unit), figure(median(runs[name], "per_cpu"), path.unit),
             milliseconds(median(runs[name], "p50")), milliseconds(median(runs[name], "p99"))))
     out += ["", "| einmal against | %s | %s |" % (unit_words(path, "rate"), unit_words(path, "per_cpu")), "| --- | ---: | ---: |"]
-    for against in dict.fromkeys([bar.against for bar in path.bars] + ([("floor",)] if "floor" in runs else [])):
+    for against in dict.fromkeys([bar.against for bar in path.bars] + ([(name,) for name in paths.FLOORS.values() if name in runs])):
         out.append("| %s | %.2f | %.2f |" % (best_of(against), ratio(runs, "rate", against), ratio(runs, "per_cpu", against)))
     return out + [""]
 

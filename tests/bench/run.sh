@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../.."
 need python3-minimal libpython3-stdlib wrk nginx-light haproxy openssl
 need_build
 mkdir -p build
-configure_and_build release build/bench.log einmal floor_epoll floor_lmdb store_fill
+configure_and_build release build/bench.log einmal floor_epoll floor_lmdb floor_keys store_fill
 EINMAL=${EINMAL:-$PWD/build/release/einmal}
 if [ ! -x "$EINMAL" ]; then
     echo "$EINMAL is no program" >&2
