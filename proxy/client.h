@@ -97,6 +97,8 @@ void client_write(struct client *client, const void *data, size_t len);
 void client_flush(struct client *client);
 void client_write_continue(struct client *client); /* 100 (Continue): it may send its body */
 size_t client_queued(const struct client *client);
+/* The stream itself, to write to within this call of the loop; NULL while anything must go before, or TLS around it. */
+struct stream *client_sink(struct client *client);
 
 /*
  * A tunnel: the answer was 101, its head has been appended. From here on both directions are another protocol's bytes.

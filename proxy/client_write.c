@@ -114,3 +114,9 @@ size_t client_queued(const struct client *client)
 {
     return buffer_len(&client->output);
 }
+
+struct stream *client_sink(struct client *client)
+{
+    bool free = client->state == CLIENT_REQUEST && !client->broken && !client->write_armed && !client->stream.ssl;
+    return free && !buffer_len(&client->output) ? &client->stream : NULL;
+}

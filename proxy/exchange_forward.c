@@ -103,6 +103,21 @@ static void on_body(void *owner, const char *data, size_t len)
     }
 }
 
+static struct stream *on_sink(void *owner)
+{
+    struct exchange *exchange = owner;
+    bool as_it_is = exchange->state == FLOW_PASSING && !exchange->degraded && !exchange->tunnel &&
+                    exchange->answer.head_written && !exchange->answer.chunked && !exchange->answer.no_body;
+    return as_it_is && exchange->client ? client_sink(exchange->client) : NULL;
+}
+
+static void on_moved(void *owner, size_t len)
+{
+    struct exchange *exchange = owner;
+    exchange->bytes_out += len;
+    exchange->answer.flushed = true;
+}
+
 static void hold_back(struct exchange *exchange)
 {
     if (!exchange->client || exchange->upstream_paused || client_queued(exchange->client) < CLIENT_HIGH_WATER)
@@ -189,6 +204,8 @@ static const struct upstream_events events = {
     .half_closed = tunnel_half_closed,
     .head = on_head,
     .body = on_body,
+    .sink = on_sink,
+    .moved = on_moved,
     .turn = on_turn,
     .sent = on_sent,
     .writable = on_upstream_writable,

@@ -113,6 +113,10 @@ typedef void http_body_cb(void *arg, const char *data, size_t len);
  */
 enum http_body_verdict http_read_body(struct http_parser *parser, const char *bytes, size_t len, size_t *used,
                                       http_body_cb *body, void *arg);
+/* How many of the next bytes are content and nothing else, so that they need not be looked at; not told of the last
+ * ones of a message, of chunks, and outside of a body (0). After http_skip_body they count as read. */
+uint64_t http_plain_body(const struct http_parser *parser);
+void http_skip_body(struct http_parser *parser, size_t len);
 /* The peer closed: true if that completes the message (HTTP_UNTIL_CLOSE in its body), false if it is truncated. */
 bool http_read_end(struct http_parser *parser);
 void http_next(struct http_parser *parser); /* after END: ready for the next message; fields of the last one are gone */

@@ -15,8 +15,9 @@
 
 #include <assert.h>
 
-#define EXTENSION_BYTES_MAX 4096 /* all chunk extensions of a message together; nobody uses them */
-#define CHUNK_DIGITS_MAX    16   /* leading zeros included */
+#define EXTENSION_BYTES_MAX 4096        /* all chunk extensions of a message together; nobody uses them */
+#define CHUNK_DIGITS_MAX    16          /* leading zeros included */
+#define LAST_BYTES          (64 * 1024) /* of a body by length are always read: its end is found in one place */
 
 static bool bad(struct http_parser *parser, const char *why)
 {
@@ -236,6 +237,22 @@ enum http_body_verdict http_read_body(struct http_parser *parser, const char *by
     if (piece)
         body(arg, bytes, piece);
     return parser->stage == STAGE_OVER ? HTTP_BODY_END : HTTP_BODY_MORE;
+}
+
+uint64_t http_plain_body(const struct http_parser *parser)
+{
+    if (parser->stage != STAGE_BODY)
+        return 0;
+    if (parser->framing == HTTP_UNTIL_CLOSE)
+        return UINT64_MAX;
+    return parser->framing == HTTP_LENGTH && parser->remaining > LAST_BYTES ? parser->remaining - LAST_BYTES : 0;
+}
+
+void http_skip_body(struct http_parser *parser, size_t len)
+{
+    assert(len <= http_plain_body(parser));
+    if (parser->framing == HTTP_LENGTH)
+        parser->remaining -= len;
 }
 
 bool http_read_end(struct http_parser *parser)

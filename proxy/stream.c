@@ -5,9 +5,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,6 +49,27 @@ enum stream_result stream_write(struct stream *stream, const struct iovec *parts
         if (errno != EINTR)
             return STREAM_BROKEN;
     }
+}
+
+bool stream_move(struct stream *from, struct stream *to, const int pipe[2], size_t size, size_t *moved, void *rest,
+                 size_t *rest_len)
+{
+    const unsigned flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK;
+    assert(!from->ssl && !to->ssl);
+    *moved = *rest_len = 0;
+    ssize_t got = splice(from->fd, NULL, pipe[1], NULL, size, flags), put;
+    if (got <= 0)
+        return false;
+    while (*moved < (size_t)got && (put = splice(pipe[0], NULL, to->fd, NULL, (size_t)got - *moved, flags)) > 0)
+        *moved += (size_t)put;
+    while (*moved + *rest_len < (size_t)got) {
+        put = read(pipe[0], (char *)rest + *rest_len, (size_t)got - *moved - *rest_len);
+        if (put > 0)
+            *rest_len += (size_t)put;
+        else if (put == 0 || errno != EINTR)
+            abort(); /* they are there: nobody else reads from this pipe */
+    }
+    return true;
 }
 
 bool stream_is_quiet(struct stream *stream)

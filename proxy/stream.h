@@ -43,6 +43,13 @@ enum stream_result stream_read(struct stream *stream, void *to, size_t size, siz
 bool stream_has_pending(const struct stream *stream);
 /* Writes as much as goes; *moved may be less than all of it (then wait for the event). */
 enum stream_result stream_write(struct stream *stream, const struct iovec *parts, int count, size_t *moved);
+/*
+ * Moves up to `size` bytes from one plain stream to another without copying them, through a pipe that is empty before
+ * and after (non-blocking, of the calling thread). What `to` does not take is read into `rest`, which has room for
+ * `size` bytes. False: `from` gave nothing, and reading tells why. That `to` is broken is told by its next write.
+ */
+bool stream_move(struct stream *from, struct stream *to, const int pipe[2], size_t size, size_t *moved, void *rest,
+                 size_t *rest_len);
 /* Is nothing waiting to be read, and has the peer not ended? For idle upstream connections at check-out. */
 bool stream_is_quiet(struct stream *stream);
 /* Lets the kernel ask a silent peer now and then whether it is still there (TCP only). */

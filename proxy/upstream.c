@@ -513,11 +513,35 @@ static void connection_ended(struct upstream_call *call, enum stream_result how)
     }
 }
 
+/* Much of a body that goes to the client as it is goes there within the kernel; what the client does not take at once
+ * comes here after all. False: nothing was moved. */
+static bool move_body(struct upstream_call *call)
+{
+    struct upstream_connection *connection = call->connection;
+    size_t moved, rest;
+    if (call->read_size == UPSTREAM_INPUT_SIZE || !call->head_seen || call->tunnel || !call->events->sink ||
+        call->pool->pipe[0] < 0 || connection->stream.ssl || buffer_len(&connection->input))
+        return false;
+    uint64_t plain = http_plain_body(connection->parser);
+    struct stream *sink = plain ? call->events->sink(call->owner) : NULL;
+    if (!sink ||
+        !stream_move(&connection->stream, sink, call->pool->pipe,
+                     plain < UPSTREAM_INPUT_MAX ? plain : UPSTREAM_INPUT_MAX, &moved, call->pool->fresh, &rest))
+        return false;
+    http_skip_body(connection->parser, moved);
+    if (moved)
+        call->events->moved(call->owner, moved);
+    process(call, call->pool->fresh, rest);
+    return true;
+}
+
 void call_readable(struct upstream_connection *connection)
 {
     struct upstream_call *call = connection->call;
     char *fresh = call->pool->fresh;
     size_t len;
+    if (move_body(call))
+        return;
     enum stream_result result = stream_read(&connection->stream, fresh, call->read_size, &len);
     switch (result) {
     case STREAM_OK:

@@ -59,6 +59,10 @@ struct upstream_events {
     /* The final head; `message` is valid during the call only. */
     void (*head)(void *owner, const struct http_message *message);
     void (*body)(void *owner, const char *data, size_t len); /* valid during the call */
+    /* The stream that takes what body() would be given just as it is, at once; NULL: there is none now. moved() tells
+     * how many bytes went there without coming by. Both NULL: everything comes by body(). */
+    struct stream *(*sink)(void *owner);
+    void (*moved)(void *owner, size_t len);
     /* Everything that this read brought has been reported: time to flush. Not called after end(). */
     void (*turn)(void *owner);
     /* The last byte of the request has been written (response_timeout counts from here; the caller's timer). Not called

@@ -76,6 +76,7 @@ struct upstream_pool {
     struct resolver_client *resolver;
     struct http_limits limits;
     char *fresh; /* what a read brings, UPSTREAM_INPUT_MAX bytes; pages that are never used are never there */
+    int pipe[2]; /* for bodies that nobody looks at; empty between calls; -1: there is none */
     struct upstream_connection *idle;
     size_t idle_count, connections, calls;
     uint64_t opened; /* connections, so far */

@@ -9,15 +9,18 @@
 #include "proxy/upstream_internal.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #define SPARE_CALLS 0 /* a use after the end is to be seen */
 #else
 #define SPARE_CALLS 64
 #endif
-#define HEAD_KEPT 4096 /* bytes of memory that a spare call keeps for a head */
-#define WARM_MS   10   /* no API gives up an idle connection, or says so, within this time */
+#define HEAD_KEPT 4096          /* bytes of memory that a spare call keeps for a head */
+#define PIPE_SIZE (1024 * 1024) /* what any process may ask for: /proc/sys/fs/pipe-max-size */
+#define WARM_MS   10            /* no API gives up an idle connection, or says so, within this time */
 
 static void read_on(struct upstream_connection *connection)
 {
@@ -270,10 +273,27 @@ static void bury(struct upstream_pool *pool)
     }
 }
 
+static void close_pipe(struct upstream_pool *pool)
+{
+    for (int i = 0; i < 2 && pool->pipe[i] >= 0; i++) {
+        close(pool->pipe[i]);
+        pool->pipe[i] = -1;
+    }
+}
+
 static void on_bury(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     bury(arg);
+}
+
+/* Where there can be none, or only a small one, bodies are copied. */
+static void open_pipe(struct upstream_pool *pool)
+{
+    if (pipe2(pool->pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        pool->pipe[0] = pool->pipe[1] = -1;
+    else if (fcntl(pool->pipe[1], F_SETPIPE_SZ, PIPE_SIZE) < 0)
+        close_pipe(pool);
 }
 
 struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver_client *resolver,
@@ -284,6 +304,7 @@ struct upstream_pool *upstream_pool_new(struct event_base *base, struct resolver
     pool->resolver = resolver;
     pool->limits = *limits;
     pool->fresh = must_allocate(malloc(UPSTREAM_INPUT_MAX));
+    open_pipe(pool);
     event_assign(&pool->bury, base, -1, 0, on_bury, pool);
     return pool;
 }
@@ -321,6 +342,7 @@ void upstream_pool_free(struct upstream_pool *pool)
         pool->spare_calls = call->next;
         free_call(call);
     }
+    close_pipe(pool);
     free(pool->fresh);
     free(pool);
 }

@@ -48,6 +48,88 @@ def large_down(t):
     t.status(client.ask("GET", target="/free"), 200, "the connection goes on")
 
 
+def numbered(count):
+    """So many bytes that tell where they belong."""
+    return b"".join(b"%015d\n" % number for number in range(count // 16))
+
+
+@test("a body that goes from socket to socket is the API's, byte for byte, whatever the pace and however it ends", "asan race",
+      seconds=90)
+def whole_down(t):
+    t.einmal(workers=2)
+    whole = numbered(24 << 20)
+    length = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(whole)
+    t.api.on(Raw(length + whole), path="/length")
+    t.api.on(Raw(b"HTTP/1.1 200 OK\r\n\r\n" + whole, end="close"), path="/close")
+    t.api.on(Raw(length + whole[:20 << 20], end="close"), path="/cut")
+    failures = []
+
+    def read(target, receive_buffer, piece, pause):
+        client = t.client(receive_buffer=receive_buffer).post(method="GET", target=target, headers=[("Connection", "close")])
+        answer = client.read_head()
+        got = bytearray(client.buffer)
+        at_pause = 0
+        while True:
+            try:
+                data = client.sock.recv(piece)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                break
+            got += data
+            if pause and len(got) - at_pause > 4 << 20:
+                at_pause = len(got)
+                time.sleep(pause)
+        if answer.get("Transfer-Encoding") == "chunked":
+            got = b"".join(part for part in unchunked(bytes(got)))
+        if target == "/cut":
+            right = len(got) <= 20 << 20 and whole.startswith(got)
+        else:
+            right = bytes(got) == whole
+        if not right:
+            failures.append((target, receive_buffer, piece, len(got)))
+
+    paces = [(None, 1 << 20, 0), (16384, 1 << 16, 0), (None, 1 << 18, 0.2), (65536, 5000, 0.05)]
+    threads = [t.thread(read, target, *pace) for target in ("/length", "/close", "/cut") for pace in paces]
+    for thread in threads:
+        thread.join(80)
+    t.equal(failures, [], "bodies that are not the API's")
+
+
+def unchunked(body):
+    at = 0
+    while True:
+        line_end = body.index(b"\r\n", at)
+        size = int(body[at:line_end], 16)
+        if size == 0:
+            return
+        yield body[line_end + 2:line_end + 2 + size]
+        at = line_end + 2 + size + 2
+
+
+@test("the client of a large body leaves in its middle: it is given up at the API, others go on", "asan race", seconds=60)
+def left_in_the_middle(t):
+    t.einmal()
+    given_up = threading.Event()
+
+    def endless(connection, request):
+        try:
+            while True:
+                connection.send(BLOCK)
+        except OSError:
+            given_up.set()
+    t.api.on(Raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (1 << 40), endless), path="/large")
+    for ending in ("close", "reset"):
+        given_up.clear()
+        client = t.client().post(method="GET", target="/large")
+        client.read_head()
+        for _ in range(40):
+            client.sock.recv(1 << 18)
+        client.close() if ending == "close" else client.reset()
+        t.check(given_up.wait(20), "the API is told", ending)
+        t.status(t.ask(method="GET", target="/free"), 200, "others")
+
+
 @test("200 MB up, unkeyed, by length and chunked: whole, with bounded memory", "asan", seconds=90)
 def large_up(t):
     t.einmal()

@@ -661,6 +661,34 @@ Test(http, closing_right_after_a_head)
     }
 }
 
+/* Only what is certainly content and not the end may pass unread. */
+Test(http, plain_bodies)
+{
+    static const struct {
+        const char *head;
+        uint64_t plain;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\n\r\n", UINT64_MAX},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n", 0},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n", 1},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 8388608\r\n\r\n", 8388608 - 65536},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 0},
+        {"HTTP/1.1 204 No Content\r\n\r\n", 0},
+        {"HTTP/1.1 200 OK\r\nContent-Le", 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct parsed parsed = parse(HTTP_RESPONSES, &limits, rows[i].head);
+        cr_expect_eq(http_plain_body(parsed.parser), rows[i].plain, "%s", rows[i].head);
+        parsed_free(&parsed);
+    }
+    struct parsed parsed = parse(HTTP_RESPONSES, &limits, "HTTP/1.1 200 OK\r\nContent-Length: 65538\r\n\r\n");
+    http_skip_body(parsed.parser, 2);
+    cr_expect_eq(http_plain_body(parsed.parser), 0);
+    cr_expect(!http_read_end(parsed.parser), "the last ones are missing");
+    parsed_free(&parsed);
+}
+
 /* H10: what stands in a trailer is not in the message. */
 Test(http, trailers_change_nothing)
 {
