@@ -236,7 +236,7 @@ static struct ledger_verdict put_back(const struct ledger_input *input)
 }
 
 /* The record is not in progress with the op's token. Was that our own doing, by a commit that was reported as failed?
- */
+ * Nobody but its owner takes away what is in progress. */
 static struct ledger_verdict settled_before(const struct ledger_input *input, const struct store_op *op)
 {
     const struct record *record = input->record;
@@ -244,11 +244,12 @@ static struct ledger_verdict settled_before(const struct ledger_input *input, co
     switch (op->verb) {
     case STORE_COMPLETE:
     case STORE_ABANDON:
-        written = record && record->has_outcome && record->outcome.token == op->token;
+        written =
+            !record || (record->has_outcome && record->outcome.token == op->token); /* none: it has expired since */
         break;
     case STORE_RELEASE:
     case STORE_RESTORE:
-        written = true; /* only the owner takes away what is in progress */
+        written = true;
         break;
     case STORE_RESERVE:
     case STORE_RESOLVE:
@@ -257,7 +258,9 @@ static struct ledger_verdict settled_before(const struct ledger_input *input, co
     }
     struct ledger_verdict verdict = answer(input->owns && written ? STORE_DONE : STORE_LOST, record);
     if (verdict.result.answer == STORE_DONE && !record)
-        verdict.result.state = STORE_RELEASED;
+        verdict.result.state = op->verb == STORE_COMPLETE  ? STORE_COMPLETED
+                               : op->verb == STORE_ABANDON ? STORE_UNKNOWN
+                                                           : STORE_RELEASED;
     return verdict;
 }
 
