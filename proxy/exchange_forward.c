@@ -88,10 +88,16 @@ static void pass_piece(struct exchange *exchange, const char *data, size_t len)
         client_append(client, "\r\n", 2);
 }
 
+/* Nothing of the body is recorded: it goes to the client as it comes. */
+static bool passes(const struct exchange *exchange)
+{
+    return exchange->state == FLOW_PASSING && !exchange->degraded;
+}
+
 static void on_body(void *owner, const char *data, size_t len)
 {
     struct exchange *exchange = owner;
-    if (exchange->state == FLOW_PASSING && !exchange->degraded) {
+    if (passes(exchange)) {
         if (!exchange->client)
             return;
         if (exchange->tunnel)
@@ -106,9 +112,9 @@ static void on_body(void *owner, const char *data, size_t len)
 static struct stream *on_sink(void *owner)
 {
     struct exchange *exchange = owner;
-    bool as_it_is = exchange->state == FLOW_PASSING && !exchange->degraded && !exchange->tunnel &&
-                    exchange->answer.head_written && !exchange->answer.chunked && !exchange->answer.no_body;
-    return as_it_is && exchange->client ? client_sink(exchange->client) : NULL;
+    const struct answer *answer = &exchange->answer;
+    bool as_it_is = !exchange->tunnel && answer->head_written && !answer->chunked && !answer->no_body;
+    return passes(exchange) && as_it_is && exchange->client ? client_sink(exchange->client) : NULL;
 }
 
 static void on_moved(void *owner, size_t len)

@@ -4,8 +4,8 @@
  *     floor_lmdb DIRECTORY SECONDS IN-FLIGHT      prints: keys/s, commits/s, p50 and p99 of a commit in ms
  *
  * As many requests as are in flight reserve together, the group commits; then their outcomes commit together
- * (floor_store.h). No thread, no queue, no
- * look at what was there before. The directory must be empty; it is left with the files in it.
+ * (floor_store.h). No thread, no queue, no look at what was there before. The directory must be empty; it is left with
+ * the files in it.
  */
 #include "tests/bench/floor_store.h"
 

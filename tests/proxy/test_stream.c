@@ -61,6 +61,17 @@ static size_t consume(int fd, size_t at, size_t most)
     return got > 0 ? (size_t)got : 0;
 }
 
+/* The client reads as long as something is there and on its way. Returns how much it has seen in all. */
+static size_t catch_up(int client, size_t seen, size_t *on_way, size_t most)
+{
+    size_t took;
+    while (*on_way && (took = consume(client, seen, most))) {
+        seen += took;
+        *on_way -= took;
+    }
+    return seen;
+}
+
 Test(stream, moves_in_order_whatever_the_pace)
 {
     static char rest[SIZE];
@@ -77,26 +88,15 @@ Test(stream, moves_in_order_whatever_the_pace)
                 on_way += moved;
                 if (!len)
                     continue;
-                while (on_way) { /* now the client reads all that is on its way, and then the rest */
-                    size_t took = consume(way.client, seen, SIZE);
-                    cr_assert(took, "what was moved is there");
-                    seen += took;
-                    on_way -= took;
-                }
+                seen = catch_up(way.client, seen, &on_way, SIZE); /* and then the rest */
+                cr_assert_eq(on_way, 0, "what was moved is there");
                 seen += len;
             }
-            for (size_t took = 1; on_way && paces[i] && took;) {
-                took = consume(way.client, seen, paces[i]);
-                seen += took;
-                on_way -= took;
-            }
+            if (paces[i])
+                seen = catch_up(way.client, seen, &on_way, paces[i]);
         }
-        while (on_way) {
-            size_t took = consume(way.client, seen, SIZE);
-            cr_assert(took);
-            seen += took;
-            on_way -= took;
-        }
+        seen = catch_up(way.client, seen, &on_way, SIZE);
+        cr_assert_eq(on_way, 0);
         cr_assert_eq(seen, made, "pace %zu: all of it, and once", paces[i]);
         cr_assert(made > 4 * SIZE);
     }
